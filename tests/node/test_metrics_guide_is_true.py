@@ -22,7 +22,7 @@ from rig.data_requests import fetch_request, produce_request
 from rig.dialogue import Dialogue
 from rig.held_port import HeldPort
 from rig.running_node import RunningNode
-from rig.scraping import Scraped, scrape
+from rig.scraping import Scraped, scrape, scrape_until
 from rig.source_tree import ROOT
 from rig.tls_files import TlsFiles
 
@@ -69,6 +69,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         "penstock.metrics.address": "0",
+        "log.cleaner.backoff.ms": "100",
         **TlsFiles(folder / "authority").node_settings(),
     }
     node = RunningNode(folder / "data", settings)
@@ -101,7 +102,10 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
         [altered] = admin.incremental_alter_configs([broker]).values()
         altered.result(WAIT_SECONDS)
-        yield scrape(f"http://{node.node.metrics_address}/metrics")
+        # The topics of the coordinators are compacted: the cleaner has looked at them by then.
+        dirty = "penstock_compaction_dirty_bytes"
+        url = f"http://{node.node.metrics_address}/metrics"
+        yield scrape_until(url, lambda told: bool(told.by(dirty, "topic")))
         producer.abort_transaction(WAIT_SECONDS)
     finally:
         node.stop()

@@ -88,6 +88,7 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
             )
             for key, one in told.items()
         }
+        causes = elections_by_cause(told)
         elections = {key: one("penstock_leader_elections_total") for key, one in told.items()}
         leaders_lost = told[lost](f"{MANAGER}leadercount") - led[lost]
 
@@ -104,6 +105,8 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
         for key, one in told.items():
             counted = one("penstock_leader_elections_total") - elections[key]
             assert counted == leaders_lost, key
+        fenced = {**causes, "broker_fenced": causes["broker_fenced"] + leaders_lost}
+        assert elections_by_cause(told) == fenced
         messages_in = watched.of_topic("messagesin_total", "orders")
         for number in range(30):
             producer.produce("orders", b"v", partition=number % 6)
@@ -117,6 +120,9 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
         told = watched.all()
         assert told[active(told)](f"{CONTROLLER}fencedbrokercount") == 0
         assert told[active(told)](f"{CONTROLLER}offlinepartitionscount") == 0
+        found = elections_by_cause(told)
+        assert found["broker_unfenced"] == causes["broker_unfenced"] + led[lost]
+        assert found["broker_fenced"] == fenced["broker_fenced"]
         uncleans = "kafka_controller_controllerstats_uncleanleaderelections_total"
         assert {one(uncleans) for one in told.values()} == {0}
 
@@ -130,6 +136,11 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
                 and "leader" not in roles(watched.all())
             ),
         )
+
+
+def elections_by_cause(told: dict[int, Scraped]) -> dict[str, float]:
+    """As the active controller has counted them."""
+    return told[active(told)].by("penstock_leader_elections_by_cause_total", "cause")
 
 
 def before_the_loss(watched: Watched) -> None:

@@ -178,6 +178,12 @@ class BrokerParts:
             self.services.in_sync_changes = self._replicating.in_sync_changes
             self.services.lost_nodes = self._replicating
             self.services.leader_throttle = self._replicating.leader_throttle
+        self.cleaning = Cleaning(
+            partitions=self.partitions,
+            settings=lambda: self.services.settings,
+            world=world,
+            is_moving=self._directory_moves.is_moving,
+        )
         self.server = Server(
             self.services,
             SERVED,
@@ -245,14 +251,8 @@ class BrokerParts:
         Housekeeping(
             partitions=self.partitions, settings=self._config.settings, world=self._world
         ).start(self._group)
-        cleaning = Cleaning(
-            partitions=self.partitions,
-            settings=lambda: self.services.settings,
-            world=self._world,
-            is_moving=self._directory_moves.is_moving,
-        )
-        cleaning.start(self._group)
-        self._directory_moves.is_compacting = cleaning.is_compacting
+        self.cleaning.start(self._group)
+        self._directory_moves.is_compacting = self.cleaning.is_compacting
         reopening = Reopening(
             partitions=self.partitions,
             publish=lambda delta: self.publish(delta, self.services.image),

@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from importlib.metadata import version
 
 from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.coordinators.group_log import Rebalances
+from penstock.broker.metrics.causes import election_metrics, rebalance_metrics
 from penstock.broker.metrics.changes import MetadataChanges
 from penstock.broker.metrics.cluster import active_metrics, cluster_metrics
+from penstock.broker.metrics.compaction import compaction_metrics
 from penstock.broker.metrics.connections import connection_metrics, throttle_metrics
 from penstock.broker.metrics.endpoint import MetricsEndpoint
 from penstock.broker.metrics.groups import group_metrics
@@ -76,13 +79,17 @@ class NodeMetrics:
             sources.append(certificates)
         if cluster.is_controller:
             sources.append(cluster_metrics(local))
+            sources.append(election_metrics(local.count_elections()))
         if broker is not None:
             services = broker.services
+            rebalances = services.groups.rebalances = Rebalances()
             sources += [
                 broker_state_metrics(local, config.node_id),
                 topic_metrics(services.partitions.traffic),
                 replica_metrics(services.partitions, lambda: services.image),
+                compaction_metrics(broker.cleaning),
                 group_metrics(services.groups, services.partitions, world.clock),
+                rebalance_metrics(rebalances),
                 transaction_metrics(services.transactions, world.clock),
                 throttle_metrics(lambda: services.settings.replication),
             ]

@@ -1,6 +1,9 @@
-"""Logs what the active controller has decided about brokers and partitions, and why."""
+"""Logs what the active controller has decided about brokers and partitions, and why. Elections are
+also counted, where metrics are told.
+"""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 
 from penstock.metadata.controller.decide import ControllerRequest
@@ -48,14 +51,27 @@ def decided(
     records: Iterable[MetadataRecord],
     *,
     fenced_because: str,
+    is_counted: bool,
 ) -> tuple[Decided, ...]:
     """What there is to log of a decision that is not applied yet. `fenced_because` says why this
     controller takes a broker for gone.
     """
-    if not logger.isEnabledFor(logging.WARNING):
+    if not is_counted and not logger.isEnabledFor(logging.WARNING):
         return ()
     changes = tuple(explained(state, request, records))
     return (Decided(changes, fenced_because),) if changes else ()
+
+
+def count_elections(effect: object, counts: Counter[Why]) -> None:
+    """Those by which a partition got another leader, or one after it had none."""
+    assert isinstance(effect, Decided), effect
+    for change in effect.changes:
+        match change:
+            case PartitionChanged():
+                if change.leader is not None and change.leader != change.old_leader:
+                    counts[change.why] += 1
+            case ChangesLeftOut():
+                counts[change.why] += change.leaders
 
 
 def log_decided(effect: object) -> None:

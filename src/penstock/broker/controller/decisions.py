@@ -7,13 +7,14 @@ gone are fenced (`broker_watch`).
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
 from penstock.broker.controller.broker_watch import BrokerWatch
+from penstock.broker.controller.change_log import count_elections, log_decided
 from penstock.broker.controller.change_log import decided as told_of
-from penstock.broker.controller.change_log import log_decided
 from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
 from penstock.broker.controller.image_feed import ImageFeed
 from penstock.broker.controller.leader_balance import LeaderBalance
@@ -32,6 +33,7 @@ from penstock.metadata.controller.decide import (
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.delegation_tokens import RemoveExpiredTokens
 from penstock.metadata.controller.elections import BalanceLeaders
+from penstock.metadata.controller.explained import Why
 from penstock.metadata.controller.fencing import FenceBroker, waiting_for_operator
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import BrokerSettingsInEffect
@@ -89,6 +91,7 @@ class Decisions:
         self._state = ControllerState()
         self._host: Host[MetadataRecord, Outcome] | None = None  # while this node is active
         self._is_watching = False
+        self.elections: Counter[Why] | None = None  # counted where metrics are told
         self._sooner_deadline = asyncio.Event()
         self._expiry_ms: int | None = None  # when the next look at deadlines is due
         self.watch = BrokerWatch(
@@ -130,7 +133,7 @@ class Decisions:
             journal=journal,
             machine=self._state,
             watermark=self._feed.image.offset,
-            carry_out=log_decided,
+            carry_out=self._carry_out,
         )
         frames = FrameReader()
         entries = journal.tail
@@ -261,7 +264,11 @@ class Decisions:
                 accepted.append(decision.reply)
                 self.watch.note_directories(request)
             told = told_of(
-                self._state, request, decision.records, fenced_because=self.watch.fenced_because
+                self._state,
+                request,
+                decision.records,
+                fenced_because=self.watch.fenced_because,
+                is_counted=self.elections is not None,
             )
             return replace(decision, effects=told) if told else decision
 
@@ -283,6 +290,12 @@ class Decisions:
         if self._journal.end_offset > end_offset:
             driver.appended()
         return None
+
+    def _carry_out(self, effect: object) -> None:
+        """The records of a decision are committed."""
+        if self.elections is not None:
+            count_elections(effect, self.elections)
+        log_decided(effect)
 
     def _say_what_waits(self, node_id: NodeId) -> None:
         """A broker was unfenced, or cannot open logs, and some of its partitions have no leader."""

@@ -9,6 +9,7 @@ it here, and finds it again after any crash. Snapshots are made (`snapshotting`)
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from penstock.broker.controller.quorum_driver import (
 from penstock.broker.controller.snapshotting import Snapshotting
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.controller.decide import ControllerRequest
+from penstock.metadata.controller.explained import Why
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
@@ -111,6 +113,12 @@ class LocalController:
     def is_active(self) -> bool:
         """Whether this node decides: it leads the quorum, and all that its log had is committed."""
         return self._decisions.is_active
+
+    def count_elections(self) -> Counter[Why]:
+        """What this controller decides from now on, by cause; call it once."""
+        counts: Counter[Why] = Counter()
+        self._decisions.elections = counts
+        return counts
 
     @property
     def watch(self) -> BrokerWatch:

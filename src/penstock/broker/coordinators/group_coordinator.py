@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.coordinators.group_batches import group_batch
+from penstock.broker.coordinators.group_log import Rebalances
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_shard import LedShard
@@ -110,6 +111,8 @@ class GroupCoordinator:
         self._members = 0
         self._members_counted_ms: int | None = None
         self._to_forget = asyncio.Event()
+        # Counted for metrics, where a node tells them: set before the first shard is led.
+        self.rebalances: Rebalances | None = None
 
     @property
     def shards(self) -> Iterator[GroupShard]:
@@ -270,7 +273,7 @@ class GroupCoordinator:
             append_failed=self._partitions.append_failed,
             want_sync=self._partitions.want_sync,
         )
-        led = LedShard(partition, journal, has_opened=self._has_opened)
+        led = LedShard(partition, journal, has_opened=self._has_opened, rebalances=self.rebalances)
         if partition.log.end_offset == partition.log.start_offset:
             led.replay((), next_offset=partition.log.end_offset)
             led.loaded(self._situation())

@@ -1,12 +1,15 @@
-"""Logs rebalances with their causes: a group is looked at before and after each decision."""
+"""Logs rebalances with their causes, and counts them where metrics are told: a group is looked at
+before and after each decision.
+"""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 
 from penstock.groups.decide import Decided
 from penstock.groups.rebalance_causes import (
     MAY_REBALANCE,
+    Cause,
     Noted,
     Rebalance,
     Trigger,
@@ -22,13 +25,18 @@ logger = logging.getLogger(__name__)
 
 CAUSES_TOLD_MAX = 20  # of one decision
 
+Rebalances = Counter[tuple[str, Cause]]  # by protocol and cause
+
 
 class Watched:
     """One group while a decision is made about it."""
 
-    __slots__ = ("_before", "_group_id", "_shard", "_trigger")
+    __slots__ = ("_before", "_counts", "_group_id", "_shard", "_trigger")
 
-    def __init__(self, shard: GroupShard, group_id: str, trigger: Trigger) -> None:
+    def __init__(
+        self, shard: GroupShard, group_id: str, trigger: Trigger, counts: Rebalances | None
+    ) -> None:
+        self._counts = counts
         self._shard = shard
         self._group_id = group_id
         self._trigger = trigger
@@ -37,7 +45,11 @@ class Watched:
     def log(self) -> None:
         """The decision is applied, or could not be stored."""
         group = self._shard.groups.get(self._group_id)
-        for found in islice(causes(self._before, group, self._trigger), CAUSES_TOLD_MAX):
+        for number, found in enumerate(causes(self._before, group, self._trigger)):
+            if self._counts is not None and isinstance(found, Rebalance):
+                self._counts[found.protocol, found.cause] += 1
+            if number >= CAUSES_TOLD_MAX:
+                continue
             if isinstance(found, Rebalance):
                 member = found.member
                 tell(
@@ -66,19 +78,26 @@ class Watched:
                 )
 
 
-def watched(shard: GroupShard, request: object) -> Watched | None:
-    """None where nothing is to be logged."""
-    if isinstance(request, MAY_REBALANCE) and logger.isEnabledFor(logging.INFO):
-        return Watched(shard, request.group_id, request)
+def watched(shard: GroupShard, request: object, counts: Rebalances | None) -> Watched | None:
+    """None where nothing is to be logged or counted."""
+    if isinstance(request, MAY_REBALANCE) and _is_wanted(counts):
+        return Watched(shard, request.group_id, request, counts)
     return None
 
 
 def decided_due(
-    shard: GroupShard, now_ms: int, decide: Callable[[], Decided | None]
+    shard: GroupShard,
+    now_ms: int,
+    decide: Callable[[], Decided | None],
+    counts: Rebalances | None,
 ) -> tuple[Decided | None, Watched | None]:
     """The decision about a deadline that has passed, and the group that it is about."""
-    key = shard.deadlines.due(now_ms) if logger.isEnabledFor(logging.INFO) else None
+    key = shard.deadlines.due(now_ms) if _is_wanted(counts) else None
     if key is None or isinstance(key, OffsetsExpire | DeletionGoesOn):
         return decide(), None
-    watch = Watched(shard, key.group, key)
+    watch = Watched(shard, key.group, key, counts)
     return decide(), watch
+
+
+def _is_wanted(counts: Rebalances | None) -> bool:
+    return counts is not None or logger.isEnabledFor(logging.INFO)

@@ -7,7 +7,7 @@ passes, and those that a decision has parked until others have joined or time is
 import asyncio
 from collections.abc import Callable, Iterable
 
-from penstock.broker.coordinators.group_log import Watched, decided_due, watched
+from penstock.broker.coordinators.group_log import Rebalances, Watched, decided_due, watched
 from penstock.broker.coordinators.led_host import LedHost, error_code, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.groups.decide import Decided, decide, decide_due
@@ -41,6 +41,7 @@ class LedShard:
         journal: PartitionJournal[GroupRecord],
         *,
         has_opened: "Callable[[LedShard], None]",
+        rebalances: Rebalances | None = None,
     ) -> None:
         self.shard = GroupShard()
         self.host: LedHost[GroupRecord] = LedHost(
@@ -52,6 +53,7 @@ class LedShard:
             has_ended=self._notify_end,
             has_opened=lambda: has_opened(self),
         )
+        self._rebalances = rebalances
         self._tickets: dict[int, Ticket] = {}
 
     def replay(self, records: Iterable[GroupRecord], *, next_offset: Offset | None = None) -> None:
@@ -80,7 +82,7 @@ class LedShard:
             if not isinstance(reply, Parked):
                 self._answer(asked.ticket, reply)
 
-        watch = watched(self.shard, asked.request)
+        watch = watched(self.shard, asked.request, self._rebalances)
         self.host.submit(
             lambda: decide(self.shard, context, asked), deadline_ms=deadline_ms, answer=answer
         )
@@ -101,7 +103,10 @@ class LedShard:
         def due() -> Decided | None:
             nonlocal watch
             decision, watch = decided_due(
-                self.shard, context.monotonic_ms, lambda: decide_due(self.shard, context)
+                self.shard,
+                context.monotonic_ms,
+                lambda: decide_due(self.shard, context),
+                self._rebalances,
             )
             return decision
 

@@ -57,6 +57,8 @@ class Cleaning:
         self._world = world
         # Logs to leave alone, and until when; None: as long as this node runs.
         self._left_alone: dict[tuple[TopicPartition, TopicId], int | None] = {}
+        self.dirt: dict[TopicPartition, Dirt] = {}  # as of the last look at all logs
+        self.left_alone_count = 0  # the same
 
     def is_compacting(self, name: TopicPartition) -> bool:
         """Whether a pass over the partition's log is under way."""
@@ -98,11 +100,16 @@ class Cleaning:
     def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
         now_ms = self._world.clock.now_ms()
         worst: tuple[PartitionLog, Dirt] | None = None
+        seen: dict[TopicPartition, Dirt] = {}
+        left_alone = 0
         for partition in self._partitions:
             log = partition.log
             if COMPACT not in log.settings.cleanup_policy or log.is_closed:
                 continue
-            if self._is_left_alone(log) or self._is_moving(log.partition):
+            if self._is_left_alone(log):
+                left_alone += 1
+                continue
+            if self._is_moving(log.partition):
                 continue
             try:
                 dirt = dirt_of(
@@ -113,9 +120,12 @@ class Cleaning:
                 )
             except (DiskError, CorruptData) as error:
                 self._leave_alone(log, error)
+                left_alone += 1
                 continue
+            seen[log.partition] = dirt
             if dirt.is_worth_it(log.settings) and (worst is None or dirt.ratio > worst[1].ratio):
                 worst = log, dirt
+        self.dirt, self.left_alone_count = seen, left_alone
         return worst
 
     async def _clean(self, log: PartitionLog, wanted: CleaningPass) -> None:
