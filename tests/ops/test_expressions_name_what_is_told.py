@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rig.cluster_questions import until
@@ -24,7 +24,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     """Of three nodes with a group that lags and an open transaction, and of one node with TLS."""
     folder = tmp_path_factory.mktemp("told")
     with ServedCluster(
-        folder / "data", penstock_metrics_address="0", offsets_topic_num_partitions="3"
+        folder / "data",
+        penstock_metrics_address="0",
+        offsets_topic_num_partitions="3",
+        log_cleaner_backoff_ms="100",
     ) as cluster:
         cluster.start()
         client: dict[str, str | int | float | bool] = {"bootstrap.servers": cluster.bootstrap}
@@ -41,18 +44,33 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         places = [TopicPartition("orders", index, 0) for index in range(3)]
         consumer.commit(offsets=places, asynchronous=False)
         consumer.close()
+        read_and_fail(client)
         urls = [url_in(node.logged()) for node in cluster.nodes.values()]
         scrapes: list[Scraped] = []
 
         def all_is_told() -> bool:
             scrapes[:] = [scrape(url) for url in urls]
-            wanted = ("penstock_follower_lag_records_max", "penstock_group_lag_seconds")
+            wanted = (
+                "penstock_follower_lag_records_max",
+                "penstock_group_lag_seconds",
+                "penstock_compaction_dirty_bytes",
+            )
             return all(any(any(one.all(name)) for one in scrapes) for name in wanted)
 
         until("followers and groups are told of", all_is_told)
         scrapes.append(scrape_of_tls_node(folder))
         yield labels_by_name(scrapes)
         producer.abort_transaction(WAIT_SECONDS)
+
+
+def read_and_fail(client: dict[str, str | int | float | bool]) -> None:
+    """A record is read, and a request refused."""
+    reader = Consumer({**client, "group.id": "none", "isolation.level": "read_uncommitted"})
+    reader.assign([TopicPartition("orders", 0, 0)])
+    until("a record is read", lambda: reader.poll(1) is not None)
+    reader.close()
+    with pytest.raises(KafkaException):
+        AdminClient(client).delete_topics(["nothing"])["nothing"].result(WAIT_SECONDS)
 
 
 def scrape_of_tls_node(folder: Path) -> Scraped:

@@ -107,6 +107,7 @@ def test_panels_have_ids_places_and_queries_of_their_own() -> None:
         "Nodes",
         "Health of partitions",
         "Throughput",
+        "Requests",
         "Groups",
         "Transactions",
         "Quorum",
