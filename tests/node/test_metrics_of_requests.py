@@ -22,6 +22,7 @@ from penstock.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from rig.data_requests import fetch_request, produce_request
 from rig.dialogue import Dialogue
 from rig.running_node import RunningNode, running_node
+from rig.sasl import sasl_listener
 from rig.scraping import Scraped, scrape, scrape_until
 
 WAIT_SECONDS = 60
@@ -155,6 +156,59 @@ def test_a_long_poll_is_remote_time(node: RunningNode, dialogue: Dialogue) -> No
     assert timed(told, TOTAL, "Fetch")[1] >= wait_ms - 1
     assert told(f"{PREFIX}totaltimems_bucket", request="Fetch", le="524.288") == 0
     assert timed(told, "localtimems", "Fetch")[1] < remote_ms
+
+
+def test_a_reply_behind_another_one_waits_to_be_sent(node: RunningNode, dialogue: Dialogue) -> None:
+    wait_ms = 600
+    asked = FetchPartition(partition=0, partition_max_bytes=1_000)
+    hello = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+    parts = [
+        *encode_request(
+            fetch_request("orders", asked, wait_ms=wait_ms),
+            version=12,
+            correlation_id=1,
+            client_id="c",
+        ),
+        *encode_request(hello, version=4, correlation_id=2, client_id="c"),
+    ]
+    host, port = node.bootstrap.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), WAIT_SECONDS) as client:
+        client.sendall(b"".join(bytes(part) for part in parts))
+        stream = client.makefile("rb")
+        for number in (1, 2):
+            frame = stream.read(int.from_bytes(stream.read(4), "big"))
+            assert int.from_bytes(frame[:4], "big") == number
+    told = told_by(node)
+    for request in ("Fetch", "ApiVersions"):
+        assert_parts_add_up(told, request)
+        assert timed(told, TOTAL, request)[1] >= wait_ms - 1
+    assert timed(told, "remotetimems", "ApiVersions") == (1, 0)
+    sent_ms, local_ms = (
+        timed(told, part, "ApiVersions")[1] for part in ("responsesendtimems", "localtimems")
+    )
+    assert sent_ms > local_ms
+
+
+def test_log_ins_are_counted(tmp_path: Path) -> None:
+    settings = {**sasl_listener("PLAIN"), "penstock.metrics.address": "0"}
+    node = RunningNode(tmp_path, settings)
+    node.start()
+    try:
+        at = node.node.addresses_by_listener["SASL_PLAINTEXT"]
+        client = {
+            "bootstrap.servers": str(at),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "alice-secret",
+        }
+        AdminClient(client).list_topics(timeout=WAIT_SECONDS)
+        told = told_by(node)
+        by_api = told.by(REQUESTS, "request")
+        assert by_api["SaslHandshake"] == by_api["SaslAuthenticate"] == by_api["ApiVersions"] >= 1
+        assert not errors(told)
+    finally:
+        node.stop()
 
 
 def test_errors_are_counted_by_api_and_code(node: RunningNode, dialogue: Dialogue) -> None:

@@ -10,10 +10,12 @@ import pytest
 from penstock.broker.api import produce as produce_api
 from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.request.pending_reply import Parts, PendingReply
+from penstock.broker.request.request_stats import RequestStats
 from penstock.metadata.image.topic import PartitionImage
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.offset import LeaderEpoch
+from penstock.wire.api import ApiKey
 from penstock.wire.header import decode_correlation_id, decode_response, encode_request
 from penstock.wire.messages.produce import (
     PartitionProduceData,
@@ -273,6 +275,24 @@ def test_acks_of_many_times_are_given_up_each_at_its_own(broker: Broker) -> None
         fetched(broker, node, len(times))
     codes = [code(reply) for reply in replies]
     assert codes == [ErrorCode.REQUEST_TIMED_OUT if ms <= 0 else ErrorCode.NONE for ms in times]
+
+
+def test_each_ack_that_fails_is_counted_once(broker: Broker) -> None:
+    stats = broker.services.request_stats = RequestStats()
+    broker.create_topic("t", partitions=2, replicas=REPLICAS)
+    late = waiting(broker, produce_request("t", produced(), timeout_ms=0))
+    several = to_partitions(0, 1, 7)  # the last one is not there
+    several.timeout_ms = 0
+    waiting(broker, several)
+    acked = waiting(broker, produce_request("t", produced(), timeout_ms=60_000))
+    broker.partitions.ack_deadlines.expire()
+    for node in (OTHER, THIRD):
+        fetched(broker, node, 3)
+    assert (code(late), code(acked)) == (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE)
+    assert stats.errors == {
+        (ApiKey.PRODUCE, ErrorCode.REQUEST_TIMED_OUT): 3,
+        (ApiKey.PRODUCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 1,
+    }
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -11,12 +11,14 @@ from penstock.broker.api import fetch as fetch_api
 from penstock.broker.api import produce as produce_api
 from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.request.pending_reply import PendingReply
+from penstock.broker.request.request_stats import RequestStats
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchHeader
 from penstock.replication.partition import Partition
+from penstock.wire.api import ApiKey
 from penstock.wire.header import encode_request
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.world.ports import Address, Clock
@@ -755,3 +757,15 @@ def test_a_follower_that_is_silent_lags_when_the_partition_is_written_to(
     assert not is_lagging(following, later_ms=0)
     following.append()
     assert is_lagging(following, later_ms=0)
+
+
+def test_errors_of_followers_are_counted_once(following: Following, way: str) -> None:
+    stats = following.broker.services.request_stats = RequestStats()
+    following.append()
+    following.opened(1)
+    assert stats.errors == {}
+    following.change(leader=OTHER, epoch=1)
+    assert code(following.follower.fetch(position(1))) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    # Those of messages are counted by dispatch, which this test goes without.
+    here = 1 if way == "bytes" else 0
+    assert stats.errors.get((ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER), 0) == here
