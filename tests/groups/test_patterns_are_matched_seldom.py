@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from penstock.groups.consumer.group import ConsumerGroup
-from penstock.groups.regex.pattern import Pattern
 from penstock.model.error import ErrorCode
 from penstock.model.limit import GROUP_REGEXES_MAX
 from penstock.model.offset import Offset
+from penstock.model.regex.pattern import Pattern
 from penstock.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.groups.regex.pattern import Effort, TooManySteps, compile_pattern
+from penstock.model.regex.pattern import Effort, TooManySteps, compile_pattern
 
 HAN = "".join(map(chr, range(0x4E00, 0x4E00 + 500)))
 

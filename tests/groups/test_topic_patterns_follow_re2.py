@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from penstock.groups.regex.pattern import TooManySteps, compile_pattern
-from penstock.groups.regex.syntax import InvalidRegex
+from penstock.model.regex.pattern import TooManySteps, compile_pattern
+from penstock.model.regex.syntax import InvalidRegex
 
 MATCHES = [
     ("orders", "orders", True),

@@ -3,9 +3,9 @@
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.services import Services
-from penstock.groups.regex.pattern import compile_pattern
-from penstock.groups.regex.syntax import InvalidRegex
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.regex.pattern import compile_pattern
+from penstock.model.regex.syntax import InvalidRegex
 from penstock.transactions.describe import filters_of, listed_together
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.list_transactions import (

@@ -29,10 +29,10 @@ from penstock.groups.records import (
     ConsumerRegexStored,
     ConsumerTargetMemberStored,
 )
-from penstock.groups.regex.pattern import Effort
 from penstock.groups.timers import RevocationEnds
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import GROUP_REGEXES_MAX, REGEX_STEPS_MAX
+from penstock.model.regex.pattern import Effort
 
 
 def advance(

@@ -10,12 +10,12 @@ from hashlib import blake2b
 
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ConsumerMember
-from penstock.groups.regex.pattern import Effort, TooManySteps, compile_pattern
-from penstock.groups.regex.syntax import InvalidRegex
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.shared_map import keys_beyond
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicId
+from penstock.model.regex.pattern import Effort, TooManySteps, compile_pattern
+from penstock.model.regex.syntax import InvalidRegex
 
 NO_TOPICS_HASH = 0
 

@@ -5,7 +5,8 @@ groups, comments. Flags are read: `i` and `s` have an effect, `U` makes no diffe
 name matches, and `m`, which matters only to names with line ends, is ignored. Start at `parse`.
 """
 
-from penstock.groups.regex.character_sets import (
+from penstock.model.limit import REGEX_DEPTH_MAX, REGEX_NODES_MAX
+from penstock.model.regex.character_sets import (
     PERL_SETS,
     POSIX_SETS,
     any_of,
@@ -17,7 +18,7 @@ from penstock.groups.regex.character_sets import (
     negated,
     posix_set,
 )
-from penstock.groups.regex.syntax import (
+from penstock.model.regex.syntax import (
     Assertion,
     Characters,
     Choice,
@@ -28,7 +29,6 @@ from penstock.groups.regex.syntax import (
     Repeat,
     Sequence,
 )
-from penstock.model.limit import REGEX_DEPTH_MAX, REGEX_NODES_MAX
 
 REPEATS_MAX = 1000
 CODE_POINT_MAX = 0x10FFFF

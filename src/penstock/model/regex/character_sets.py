@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from penstock.groups.regex.syntax import WORD_CHARACTERS, InvalidRegex, Members
+from penstock.model.regex.syntax import WORD_CHARACTERS, InvalidRegex, Members
 
 DIGITS = frozenset(string.digits)
 LETTERS = frozenset(string.ascii_letters)

@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import assert_never
 
-from penstock.groups.regex.parse import parse
-from penstock.groups.regex.syntax import (
+from penstock.model.lazy_dataclass import dataclass
+from penstock.model.limit import REGEX_NODES_MAX, REGEX_STATES_MAX, REGEX_STEPS_MAX
+from penstock.model.regex.parse import parse
+from penstock.model.regex.syntax import (
     WORD_CHARACTERS,
     Assertion,
     Characters,
@@ -25,8 +27,6 @@ from penstock.groups.regex.syntax import (
     Repeat,
     Sequence,
 )
-from penstock.model.lazy_dataclass import dataclass
-from penstock.model.limit import REGEX_NODES_MAX, REGEX_STATES_MAX, REGEX_STEPS_MAX
 
 ACCEPT = 0  # the node at which a name has matched
 
