@@ -1,4 +1,4 @@
-"""docs/settings.md: every setting of topics, brokers and groups, from where they are declared.
+"""docs/settings.md: every setting there is, from where it is declared.
 
 `make docs` writes it; nothing in it is written by hand.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from penstock.model.settings.alerts import ALERT_SETTINGS
 from penstock.model.settings.authorization import AUTHORIZATION_SETTINGS
 from penstock.model.settings.broker import USED_SETTINGS
+from penstock.model.settings.client_metrics import CLIENT_METRICS_SETTINGS
 from penstock.model.settings.delegation_tokens import DELEGATION_TOKEN_SETTINGS
 from penstock.model.settings.groups import GROUP_SETTINGS
 from penstock.model.settings.replication import REPLICATION_SETTINGS
@@ -32,7 +33,7 @@ one by one (`--set NAME=VALUE`). `penstock configs describe` shows the values of
 and `penstock configs alter` changes those that can be changed there.
 
 A setting is read at start, or it can be changed on a running broker: on each one by itself, or on
-all at once too. Settings of topics and of groups can always be changed.
+all at once too. Settings of topics, of groups and of subscriptions can always be changed.
 
 """
 CHANGES = {
@@ -51,6 +52,10 @@ BROKER_PARTS: Mapping[str, Mapping[str, Setting]] = {
     "Delegation tokens": DELEGATION_TOKEN_SETTINGS,
     "Alerts": ALERT_SETTINGS,
 }
+CLIENT_METRICS = """\
+`kafka-client-metrics` alters, describes, lists and deletes them ([metrics.md](metrics.md)).
+
+"""
 NO_EFFECT = """\
 Nodes accept these so that existing files work, and name those that were set when they start.
 
@@ -67,7 +72,9 @@ def settings_page() -> str:
     for title, settings in BROKER_PARTS.items():
         used = [one for one in settings.values() if one.effective]
         parts += [f"\n## {title}\n\n", _brokers(used)]
-    parts += ["\n## A single group\n\n", _groups()]
+    parts += ["\n## A single group\n\n", _of_resource(SINGLE_GROUP_SETTINGS)]
+    parts += ["\n## A subscription to metrics of clients\n\n", CLIENT_METRICS]
+    parts += [_of_resource(CLIENT_METRICS_SETTINGS)]
     without = [*_without_effect(), *KNOWN_WITHOUT_EFFECT.values()]
     parts += ["\n## Accepted without effect\n\n", NO_EFFECT, _names(without)]
     parts += ["\n## No longer in Apache Kafka\n\n", NO_LONGER, _retired()]
@@ -107,12 +114,12 @@ def _brokers(settings: Iterable[Setting]) -> str:
     )
 
 
-def _groups() -> str:
+def _of_resource(settings: Mapping[str, Setting]) -> str:
     return _table(
         ("setting", "type", "default", "meaning"),
         (
             (f"`{one.name}`", one.type.name.lower(), _value(one), one.doc)
-            for one in _sorted(SINGLE_GROUP_SETTINGS.values())
+            for one in _sorted(settings.values())
             if one.effective
         ),
     )

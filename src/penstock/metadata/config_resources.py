@@ -11,8 +11,6 @@ UNSUPPORTED: Mapping[int, str] = MappingProxyType(
     {
         ResourceKind.BROKER_LOGGER: "BROKER_LOGGER is not supported: the log levels of a broker "
         "are fixed while it runs",
-        ResourceKind.CLIENT_METRICS: "CLIENT_METRICS is not supported: this broker collects no "
-        "metrics of clients (KIP-714)",
     }
 )
 

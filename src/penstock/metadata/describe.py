@@ -1,5 +1,5 @@
-"""The settings of a topic, broker or group, and where each value comes from, as DescribeConfigs
-shows them.
+"""The settings of a topic, broker, group or subscription to metrics of clients, and where a value
+comes from, as DescribeConfigs shows them.
 
 A value is looked up in this order: set on the topic or group, set on the running broker, set for
 all running brokers, given to the broker at its start, Kafka's default. The places where it was
@@ -15,7 +15,8 @@ from penstock.model.configs import ResourceKind, Source
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
-from penstock.model.settings.setting import Change, Setting, SettingType, text_of
+from penstock.model.settings.client_metrics import CLIENT_METRICS_SETTINGS
+from penstock.model.settings.setting import Change, Setting, SettingType, items, text_of
 from penstock.model.settings.single_group import SINGLE_GROUP_SETTINGS, server_name
 from penstock.model.settings.topic import TOPIC_SETTINGS, resolve_topic
 
@@ -126,6 +127,20 @@ def describe_group(standpoint: Standpoint, group_id: str) -> list[Described]:
             own = text_of(setting.parse(overrides[name]))
             synonyms.insert(0, Synonym(name=name, value=own, source=Source.GROUP))
         described.append(_described(setting, synonyms[0].value, synonyms, read_only=False))
+    return described
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> list[Described]:
+    """All settings of a subscription, by name, whether or not it exists. A default is no synonym,
+    as in Apache Kafka.
+    """
+    described = []
+    for name, setting in CLIENT_METRICS_SETTINGS.items():
+        value, synonyms = setting.default, []
+        if name in overrides:
+            value = ",".join(items(overrides[name].strip()))  # as Kafka writes a list
+            synonyms = [Synonym(name=name, value=value, source=Source.CLIENT_METRICS)]
+        described.append(_described(setting, value, synonyms, read_only=False))
     return described
 
 

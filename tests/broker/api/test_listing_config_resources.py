@@ -32,6 +32,7 @@ from rig.control import Control, run_with
 from rig.memory_disk import MemoryDisk
 
 TOPIC, BROKER, GROUP = ResourceKind.TOPIC, ResourceKind.BROKER, ResourceKind.GROUP
+CLIENT_METRICS = ResourceKind.CLIENT_METRICS
 SET, DELETE = 0, 1
 SESSION = "consumer.session.timeout.ms"
 
@@ -98,6 +99,16 @@ def test_version_0_asks_for_client_metrics_alone() -> None:
         request = ListConfigResourcesRequest()
         reply = await control.ask(API, request, ListConfigResourcesResponse, version=0)
         assert (reply.error_code, reply.config_resources) == (ErrorCode.NONE, [])
+        for name in ("basic", "others"):
+            assert await alter(control, CLIENT_METRICS, name, "metrics", "*") == (0, None)
+        reply = await control.ask(API, request, ListConfigResourcesResponse, version=0)
+        assert [one.resource_name for one in reply.config_resources] == ["basic", "others"]
+        assert await listed(control, CLIENT_METRICS) == [
+            (CLIENT_METRICS, "basic"),
+            (CLIENT_METRICS, "others"),
+        ]
+        await alter(control, CLIENT_METRICS, "basic", "metrics", None)
+        assert await listed(control, CLIENT_METRICS) == [(CLIENT_METRICS, "others")]
 
     run_with(MemoryDisk(), scenario)
 
@@ -113,22 +124,10 @@ def test_kinds_that_nobody_knows_are_refused(kinds: list[int]) -> None:
     run_with(MemoryDisk(), scenario)
 
 
-@pytest.mark.parametrize(
-    ("kind", "why"),
-    [
-        (
-            ResourceKind.BROKER_LOGGER,
-            "BROKER_LOGGER is not supported: the log levels of a broker are fixed while it runs",
-        ),
-        (
-            ResourceKind.CLIENT_METRICS,
-            "CLIENT_METRICS is not supported: this broker collects no metrics of clients (KIP-714)",
-        ),
-    ],
-)
-def test_what_has_no_configuration_here_is_refused_in_one_line(
-    kind: ResourceKind, why: str
-) -> None:
+def test_what_has_no_configuration_here_is_refused_in_one_line() -> None:
+    kind = ResourceKind.BROKER_LOGGER
+    why = "BROKER_LOGGER is not supported: the log levels of a broker are fixed while it runs"
+
     async def scenario(control: Control) -> None:
         asked = DescribeConfigsResource(resource_type=kind, resource_name="1")
         reply = await control.ask(

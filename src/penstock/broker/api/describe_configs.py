@@ -1,4 +1,5 @@
-"""DescribeConfigs: the settings of topics, groups and this broker, and where each value comes from.
+"""DescribeConfigs: the settings of topics, groups, client metrics and this broker, and where
+each value comes from.
 
 A few bytes name a topic and its settings are many kilobytes: what is named twice is answered once.
 """
@@ -14,6 +15,7 @@ from penstock.metadata.describe import (
     Described,
     Standpoint,
     describe_broker,
+    describe_client_metrics,
     describe_cluster_default,
     describe_group,
     describe_topic,
@@ -127,6 +129,11 @@ def _describe(
         if not name:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(standpoint, name)
+    if resource.resource_type == ResourceKind.CLIENT_METRICS:
+        if not name:
+            message = "Client metrics subscription name must not be empty"
+            raise RequestError(ErrorCode.INVALID_REQUEST, message)
+        return describe_client_metrics(image.config(ResourceKind.CLIENT_METRICS, name))
     unknown = f"Unsupported resource type: {resource.resource_type}"
     raise RequestError(ErrorCode.INVALID_REQUEST, UNSUPPORTED.get(resource.resource_type, unknown))
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: changes single settings of topics, brokers and groups."""
+"""IncrementalAlterConfigs: single settings of topics, brokers, groups or client metrics."""
 
 from collections.abc import Awaitable
 

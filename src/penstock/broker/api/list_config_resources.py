@@ -1,4 +1,4 @@
-"""ListConfigResources: the topics, brokers and groups that DescribeConfigs can be asked about."""
+"""ListConfigResources: topics, brokers, groups and client metrics, for DescribeConfigs."""
 
 from collections.abc import Awaitable, Collection
 

@@ -1,4 +1,4 @@
-"""Changing the settings of topics, brokers and groups on a running cluster."""
+"""Changing the settings of topics, brokers, groups and client metrics on a running cluster."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,6 +17,10 @@ from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.settings.broker import BROKER_SETTINGS, parse_broker
+from penstock.model.settings.client_metrics import (
+    IntervalOutOfRange,
+    parse_subscription,
+)
 from penstock.model.settings.setting import (
     Change,
     InvalidSetting,
@@ -32,10 +36,12 @@ from penstock.wire.messages import incremental_alter_configs as incremental
 from penstock.wire.messages.metadata_records.config import ConfigRecord
 
 Config = Mapping[str, str]
+# What APPEND and SUBTRACT look types up in.
 KNOWN: Mapping[ResourceKind, Mapping[str, Setting]] = {
     ResourceKind.TOPIC: TOPIC_SETTINGS,
     ResourceKind.BROKER: BROKER_SETTINGS,
     ResourceKind.GROUP: SINGLE_GROUP_SETTINGS,
+    ResourceKind.CLIENT_METRICS: {},  # lists are set whole there, as in Apache Kafka
 }
 Asked = TypeVar("Asked", replacing.AlterConfigsResource, incremental.AlterConfigsResource)
 
@@ -190,6 +196,10 @@ def _resource(context: DecisionContext, number: int, name: str) -> ConfigResourc
         if not name:
             return _invalid("Default group resources are not allowed.")
         return ConfigResource(ResourceKind.GROUP, name)
+    if number == ResourceKind.CLIENT_METRICS:
+        if not name:
+            return _invalid("Subscription name can't be empty")
+        return ConfigResource(ResourceKind.CLIENT_METRICS, name)
     return _invalid(UNSUPPORTED.get(number, f"Unknown resource type {number}"))
 
 
@@ -198,9 +208,21 @@ def _error(
 ) -> Refusal | None:
     if resource.kind == ResourceKind.BROKER:
         return _broker_error(context, resource, before=before, after=after)
+    if resource.kind == ResourceKind.CLIENT_METRICS:
+        return _subscription_error(after)
     validate = validate_topic if resource.kind == ResourceKind.TOPIC else validate_group
     try:
         validate(after, context.settings)
+    except InvalidSetting as error:
+        return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(error))
+    return None
+
+
+def _subscription_error(after: Config) -> Refusal | None:
+    try:
+        parse_subscription(after)
+    except (UnknownSetting, IntervalOutOfRange) as error:
+        return _invalid(str(error))
     except InvalidSetting as error:
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(error))
     return None
