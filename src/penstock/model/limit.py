@@ -139,3 +139,10 @@ ALERT_TOPIC_RETRY_MS = 5_000
 ALERT_WEBHOOK_MS_MAX = 5_000  # for one request
 ALERT_WEBHOOK_TRIES_MAX = 5
 ALERT_WEBHOOK_BACKOFF_MS = 500  # after the first failed try; doubled after each further one
+# Metrics that clients push
+TELEMETRY_INSTANCES_MAX = 16_384  # clients whose subscriptions are known, as in Apache Kafka
+TELEMETRY_INSTANCE_MS_MIN = 60_000  # a silent client is forgotten after it, or three intervals
+TELEMETRY_SERIES_MAX = 20_000  # of all clients
+TELEMETRY_SERIES_PER_CLIENT_MAX = 1_000
+TELEMETRY_ATTRIBUTES_MAX = 32  # of one value
+TELEMETRY_TEXT_CHARS_MAX = 200  # of a name or a label; labels are cut

@@ -51,9 +51,11 @@ class Exposition:
         }
         for family, value, values, suffix in samples:
             names = family.labels if suffix != BUCKET else (*family.labels, BOUND)
-            metrics[family.name].add_sample(
-                family.name + suffix, dict(zip(names, values, strict=True)), value
-            )
+            metric = metrics.get(family.name)
+            if metric is None:  # of clients, who name them
+                title = family.name.removesuffix(TOTAL)
+                metric = metrics[family.name] = Metric(title, family.help, family.kind.value)
+            metric.add_sample(family.name + suffix, dict(zip(names, values, strict=True)), value)
         return list(metrics.values())
 
 
