@@ -13,6 +13,7 @@ LATE_LOADERS = {
     PACKAGE / "node" / "build.py",  # what a node that is alone has no use for
     PACKAGE / "node" / "authentications.py",  # what a node without SASL has no use for
     PACKAGE / "node" / "metric_sources.py",  # what a node without TLS has no use for
+    PACKAGE / "node" / "broker_parts.py",  # what a broker that shows no metrics has no use for
     PACKAGE / "world" / "key_store.py",  # what files in PEM have no use for
     PACKAGE / "testing",
     PACKAGE / "spark" / "__init__.py",

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from penstock.broker.controller.broker_lease import BrokerLease
@@ -13,7 +14,7 @@ from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.controller.registration import NO_EPOCH, registration_of
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
-from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.api_registry import SERVED, SERVED_WITHOUT_TELEMETRY
 from penstock.broker.network.entrance import Entrance
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.cleaning import Cleaning
@@ -32,19 +33,24 @@ from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.topic_rules import MIN_IN_SYNC
 from penstock.model.configs import ResourceKind
+from penstock.model.settings.client_metrics import parse_subscription
+from penstock.model.settings.setting import InvalidSetting
 from penstock.node.authorization import authorizer_of
 from penstock.node.config import NodeConfig
 from penstock.node.endpoints import endpoint_of
 from penstock.node.quorum import QuorumPlace
 from penstock.replication.fetch_session import FetchSessions
-from penstock.world.ports import Listener, World
+from penstock.world.ports import Address, Listener, World
 from penstock.world.tasks import TaskGroup
 
 if TYPE_CHECKING:
     from penstock.broker.network.authentication import Authentication
     from penstock.broker.replication.replicating import Replicating
+    from penstock.metrics.telemetry.client_telemetry import ClientTelemetry
 
 logger = logging.getLogger(__name__)
+
+TELEMETRY = "penstock.metrics.telemetry.client_telemetry"
 
 
 class BrokerParts:
@@ -152,6 +158,10 @@ class BrokerParts:
             disk=world.disk,
             clock=world.clock,
         )
+        self._telemetry = None
+        if settings.penstock_metrics_address is not None:
+            self._telemetry = self._made_telemetry()
+        apis = SERVED_WITHOUT_TELEMETRY if self._telemetry is None else SERVED
         self.services = Services(
             node_id=node_id,
             cluster_id=place.member.cluster_id,
@@ -169,10 +179,11 @@ class BrokerParts:
                 sessions_max=settings.max_incremental_fetch_session_cache_slots,
             ),
             listed_brokers=ListedBrokers(session_ms=settings.broker_session_timeout_ms),
-            served=versions_served(SERVED),
+            served=versions_served(apis),
             local=local,
             authorizer=authorizer_of(settings),
             directory_moves=self._directory_moves,
+            telemetry=self._telemetry,
         )
         if self._replicating is not None:
             self.services.in_sync_changes = self._replicating.in_sync_changes
@@ -186,9 +197,10 @@ class BrokerParts:
         )
         self.server = Server(
             self.services,
-            SERVED,
+            apis,
             group,
             listeners,
+            closed=self._note_closed if self._telemetry is not None else None,
             entrances=entrances,
             authentications=authentications,
         )
@@ -208,8 +220,37 @@ class BrokerParts:
         self._directory_moves.limit(
             self.services.settings.replication.replica_alter_log_dirs_io_max_bytes_per_second
         )
+        if self._telemetry is not None:
+            self._subscribe(delta, image)
         self._groups.apply(delta, image, self.services.settings.groups)
         self._transactions.apply(delta, image, self.services.settings.transactions)
+
+    def _made_telemetry(self) -> "ClientTelemetry":
+        """A node that shows no metrics does not import it."""
+        make: type[ClientTelemetry] = import_module(TELEMETRY).ClientTelemetry
+        return make(
+            push_bytes_max=self._settings.telemetry_max_bytes,
+            random_bytes=self._world.entropy.random_bytes,
+        )
+
+    def _subscribe(self, delta: Delta, image: Image) -> None:
+        """Subscriptions to the metrics of clients, as they are now."""
+        assert self._telemetry is not None
+        for kind, name in delta.configs_changed:
+            if kind != ResourceKind.CLIENT_METRICS:
+                continue
+            config = image.config(kind, name)
+            subscription = None
+            try:
+                subscription = parse_subscription(config) if config else None
+            except InvalidSetting as error:
+                # Apache Kafka wrote it: patterns of Java can do more than ours.
+                logger.warning("client metrics subscription=%r used=false reason=%s", name, error)
+            self._telemetry.subscribe(name, subscription)
+
+    def _note_closed(self, peer: Address) -> None:
+        assert self._telemetry is not None
+        self._telemetry.note_closed((peer.host, peer.port))
 
     @property
     def registered_epoch(self) -> int:

@@ -11,6 +11,7 @@ from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.coordinators.group_log import Rebalances
 from penstock.broker.metrics.causes import election_metrics, rebalance_metrics
 from penstock.broker.metrics.changes import MetadataChanges
+from penstock.broker.metrics.clients import client_metrics
 from penstock.broker.metrics.cluster import active_metrics, cluster_metrics
 from penstock.broker.metrics.compaction import compaction_metrics
 from penstock.broker.metrics.connections import connection_metrics, throttle_metrics
@@ -93,6 +94,8 @@ class NodeMetrics:
                 transaction_metrics(services.transactions, world.clock),
                 throttle_metrics(lambda: services.settings.replication),
             ]
+            assert services.telemetry is not None  # made by the same setting
+            sources.append(client_metrics(services.telemetry, world.clock))
         self._endpoint = MetricsEndpoint(listener, group, Scrape(sources).page)
 
     @property

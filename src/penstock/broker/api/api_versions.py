@@ -29,6 +29,12 @@ def handle(
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST, f"{said!r} is no client software name or version"
                 )
+        if services.telemetry is not None:
+            services.telemetry.note_software(
+                (context.peer.host, context.peer.port),
+                name=request.client_software_name,
+                version=request.client_software_version,
+            )
     features = services.image.features
     quorum = services.quorum
     kraft = KRAFT_VERSION if quorum.voters.keys and not quorum.voters.is_fixed else 0

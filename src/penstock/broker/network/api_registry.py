@@ -36,6 +36,7 @@ from penstock.broker.api import (
     expire_delegation_token,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -52,6 +53,7 @@ from penstock.broker.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     remove_raft_voter,
     renew_delegation_token,
     sasl_authenticate,
@@ -118,6 +120,8 @@ SERVED: tuple[AnyApi, ...] = (
     list_transactions.API,
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
+    get_telemetry_subscriptions.API,
+    push_telemetry.API,
     list_config_resources.API,
     describe_quorum_forwarded.API,
     unregister_broker.API,
@@ -126,3 +130,8 @@ SERVED: tuple[AnyApi, ...] = (
     update_features.API,
     describe_topic_partitions.API,
 )
+
+# Only by brokers that show the metrics of clients, as in Apache Kafka: a client that sees them in
+# ApiVersions asks at once.
+OF_TELEMETRY: tuple[AnyApi, ...] = (get_telemetry_subscriptions.API, push_telemetry.API)
+SERVED_WITHOUT_TELEMETRY = tuple(api for api in SERVED if api not in OF_TELEMETRY)

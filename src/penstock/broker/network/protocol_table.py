@@ -5,7 +5,7 @@
 
 import sys
 
-from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.api_registry import OF_TELEMETRY, SERVED
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.unserved_apis import UNSERVED
 from penstock.broker.request.api_table import versions_served
@@ -33,13 +33,15 @@ NOTES = {
     ApiKey.DESCRIBE_CONFIGS: "older clients too",
     ApiKey.INIT_PRODUCER_ID: "version 6 is for two-phase commit (KIP-939), not stable in Kafka yet",
 }
+# What not every broker serves.
+CONDITIONS = {api.key: "by nodes that answer GET /metrics" for api in OF_TELEMETRY}
 
 
 def protocol_table() -> str:
     brokers, controllers = versions_served(SERVED), versions_served(SERVED_BY_CONTROLLERS)
     rows = [COLUMNS, ("---:", "---", "---", "---", "---")]
     for key in sorted(ApiKey):
-        reason = UNSERVED[key].value if key in UNSERVED else NOTES.get(key, "")
+        reason = UNSERVED[key].value if key in UNSERVED else NOTES.get(key, CONDITIONS.get(key, ""))
         served = _text(brokers.get(key))
         if key not in brokers and key in controllers:
             served = f"{_text(controllers[key])} (controller)"

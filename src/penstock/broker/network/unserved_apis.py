@@ -14,7 +14,6 @@ class Unserved(Enum):
     QUOTAS = "with security: quotas of clients"
     SHARE_GROUPS = "later: share groups (KIP-932)"
     STREAMS_GROUPS = "not planned: Kafka Streams runs with the classic protocol, its default"
-    TELEMETRY = "not planned: without a plugin that takes metrics, Apache Kafka does not serve it"
 
 
 UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
@@ -46,7 +45,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.STREAMS_GROUP_HEARTBEAT,
                 ApiKey.STREAMS_GROUP_DESCRIBE,
             ),
-            Unserved.TELEMETRY: (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
         }.items()
         for key in keys
     }

@@ -7,7 +7,7 @@ NodeServices         what both have: for handlers that serve both
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
@@ -33,6 +33,9 @@ from penstock.replication.throttle import ReplicationThrottle
 from penstock.security.acl.authorizer import Authorizer
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.world.ports import World
+
+if TYPE_CHECKING:  # nothing of it is loaded by a node that shows no metrics
+    from penstock.metrics.telemetry.client_telemetry import ClientTelemetry
 
 
 class WantedInSyncChanges(Protocol):
@@ -76,6 +79,8 @@ class NodeServices(Protocol):
     def quorum(self) -> QuorumDriver: ...
     @property
     def authorizer(self) -> Authorizer | None: ...
+    @property
+    def telemetry(self) -> "ClientTelemetry | None": ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +99,10 @@ class ControllerServices:
     @property
     def image(self) -> Image:
         return self.local.image
+
+    @property
+    def telemetry(self) -> "ClientTelemetry | None":
+        return None  # clients push to brokers
 
     @property
     def controller(self) -> ControllerLink:
@@ -133,10 +142,17 @@ class Services:
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
     authorizer: Authorizer | None = None  # None: everyone may do all
     request_stats: RequestStats | None = None  # None: nobody asks for metrics
+    telemetry: "ClientTelemetry | None" = None  # None: no metrics of clients are shown here
 
     @property
     def quorum(self) -> QuorumDriver:
         return self.local.quorum
+
+
+def telemetry_of(services: Services) -> "ClientTelemetry":
+    if services.telemetry is None:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, "This broker shows no metrics.")
+    return services.telemetry
 
 
 def check_security_enabled(services: NodeServices) -> None:

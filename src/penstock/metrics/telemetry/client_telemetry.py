@@ -1,6 +1,6 @@
 """All that a broker knows of clients that push metrics; one for each broker that shows them.
 
-Start reading at `ask` and `begin_push`, which `instances` decides, and `finish_push`.
+Start reading at `ask` and `push`; who may do so is decided in `instances`.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ from penstock.model.limit import TELEMETRY_SERIES_PER_CLIENT_MAX
 from penstock.model.settings.client_metrics import Subscription
 from penstock.records.compression import Codec, decompress
 from penstock.records.errors import CorruptBatch, OversizedBatch
+from penstock.wire.messages.push_telemetry import PushTelemetryRequest
 
 Peer = tuple[str, int]  # host and port
 UNKNOWN_SOFTWARE = ("", "")
@@ -34,6 +35,7 @@ RESULTS = (
 class ClientTelemetry:
     def __init__(self, *, push_bytes_max: int, random_bytes: Callable[[int], bytes]) -> None:
         self.push_bytes_max = push_bytes_max
+        self.accepted_codecs = tuple(int(codec) for codec in ACCEPTED_CODECS)
         self.instances = ClientInstances(push_bytes_max=push_bytes_max, random_bytes=random_bytes)
         self.series = ClientSeries()
         self.pushes: Counter[ErrorCode] = Counter()
@@ -62,23 +64,32 @@ class ClientTelemetry:
             self._instance_of[peer] = found[0]
         return found
 
-    def begin_push(
-        self, push: Push, peer: Peer, client_id: str, *, now_ms: int
-    ) -> Instance | ErrorCode:
-        """The instance whose metrics are to be read, or why they are not."""
+    def push(
+        self,
+        request: PushTelemetryRequest,
+        metrics: bytes,
+        peer: Peer,
+        client_id: str,
+        *,
+        now_ms: int,
+    ) -> Steps[ErrorCode]:
+        """Reads the metrics of the request, in steps, and keeps them at the end, or none of them.
+        Whether they are taken is decided before the first step.
+        """
+        push = Push(
+            instance_id=request.client_instance_id,
+            subscription_id=request.subscription_id,
+            is_terminating=request.terminating,
+            codec=request.compression_type,
+            size_bytes=len(metrics),
+        )
         found = self.instances.push(push, self._client(peer, client_id), now_ms=now_ms)
         if isinstance(found, Instance):
             self._instance_of[peer] = push.instance_id
+            error = yield from self._take(push, found, metrics, now_ms)
+            found.last_error = error
         else:
-            self.pushes[found] += 1
-        return found
-
-    def finish_push(
-        self, push: Push, instance: Instance, metrics: bytes, *, now_ms: int
-    ) -> Steps[ErrorCode]:
-        """Reads the metrics, in steps, and keeps them at the end, or none of them."""
-        error = yield from self._take(push, instance, metrics, now_ms)
-        instance.last_error = error
+            error = found
         self.pushes[error] += 1
         return error
 

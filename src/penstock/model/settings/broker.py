@@ -180,6 +180,11 @@ class BrokerSettings:
         local_address,
         "Where GET /metrics is answered, as host:port or a port of this machine; else nowhere.",
     )
+    telemetry_max_bytes: int = integer(
+        1_048_576,
+        "How many bytes of metrics a client may push at once, before and after decompression.",
+        int32(1),
+    )
 
     # The times of a cluster
     broker_heartbeat_interval_ms: int = integer(

@@ -226,7 +226,6 @@ ssl.protocol string TLSv1.3 per-broker
 ssl.provider string - per-broker
 ssl.secure.random.implementation string - per-broker
 ssl.trustmanager.algorithm string PKIX per-broker
-telemetry.max.bytes int 1048576
 transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000
 transaction.state.log.load.buffer.size int 5242880
 unclean.leader.election.interval.ms long 300000 internal

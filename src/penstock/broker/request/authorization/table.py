@@ -129,6 +129,9 @@ RULES: Mapping[ApiKey, Rule] = MappingProxyType(
             groups.topics_of_transactions,
         ),
         ApiKey.LIST_TRANSACTIONS: then(free, groups.list_transactions),
+        # The metrics of clients
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: free,
+        ApiKey.PUSH_TELEMETRY: free,
         # Topics and settings
         ApiKey.CREATE_TOPICS: then(
             parts("topics", "topics", topics.created_topic), topics.hide_settings_of_created
