@@ -97,6 +97,12 @@ class SimNode:
         """The logs that are open; none of a node that is crashing."""
         return {} if self.broker is None or self._kill_switch.is_tripped else self.broker.logs
 
+    def log_of(self, partition: TopicPartition) -> PartitionLog | None:
+        """One of them, if it is open."""
+        if self.broker is None or self._kill_switch.is_tripped:
+            return None
+        return self.broker.log_of(partition)
+
     async def keep_alive(self) -> None:
         """Life after life, until cancelled."""
         while True:

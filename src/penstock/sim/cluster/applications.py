@@ -95,7 +95,7 @@ class ApplicationStage:
         logs: dict[TopicPartition, PartitionLog] = {}
         for place in self.plan.places:
             host = leader_of(place)
-            log = None if host is None else self._nodes[host].logs.get(place)
+            log = None if host is None else self._nodes[host].log_of(place)
             if log is not None:
                 logs[place] = log
         await judge(self, cluster, self.plan, logs)

@@ -96,7 +96,7 @@ class Inspection:
                 )
 
     def _look_at_log(self, name: str, node: SimNode, parts: OpenNode, watermark: Offset) -> None:
-        log = parts.logs.get(METADATA_LOG)
+        log = parts.log_of(METADATA_LOG)
         if log is None:
             return
         life = name, node.lives

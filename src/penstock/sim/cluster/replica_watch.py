@@ -85,8 +85,12 @@ class ReplicaWatch:
                     and parts.broker.registered_epoch == known.epoch
                 )
                 for replica in (*partitions.led(), *partitions.followed()):
-                    self._look_at(host, replica, reached)
-                    if could_lead:
+                    # Most of them are as they were: those are passed over here, without a call.
+                    log = replica.log
+                    key = log.topic_id, log.partition.partition
+                    if reached.get(key) != (log, replica.high_watermark):
+                        self._look_at(host, replica, reached)
+                    if could_lead and log.end_offset < self._committed_until.get(key, 0):
                         self._look_at_electable(node_id, replica)
 
     def acked(self, place: TopicPartition, offset: int, *, sent_us: int) -> None:
@@ -96,7 +100,7 @@ class ReplicaWatch:
             return
         lacking = []
         for node_id in found.replicas:
-            log = self._nodes[machine(node_id)].logs.get(place)
+            log = self._nodes[machine(node_id)].log_of(place)
             if log is not None and log.end_offset <= offset:
                 lacking.append(node_id)
         enough = min(self._in_sync_min, found.replica_count)
@@ -178,7 +182,7 @@ class ReplicaWatch:
         log, before = reached.get(key, (replica.log, Offset(0)))
         if log is not replica.log:
             before = Offset(0)
-        if watermark == before or place in self._history.may_have_lost:
+        if place in self._history.may_have_lost:
             return
         if watermark < before:
             raise Violation(
