@@ -1,6 +1,7 @@
 """How fast Spark reads topics: our source beside Spark's own Kafka connector, in one run.
 
-    python bench/spark_read.py                  100 B and 1 KB, 12 partitions, local[1] and local[2]
+    python bench/spark_read.py                  100 B and 1 KB, 12 partitions, little data in 200
+                                                partitions, local[1] and local[2]
     python bench/spark_read.py --megabytes 500  more to read, for steadier figures
     python bench/spark_read.py --rounds 5
 
@@ -33,6 +34,7 @@ from rig.spark_connector import connector_jars
 
 OURS, OFFICIAL = "penstock", "kafka"
 PARTITIONS = 12
+MANY_PARTITIONS, LITTLE_RECORDS = 200, 50  # so many partitions, with so many records each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,9 @@ class Case:
     topic: str
     record_bytes: int
     records: int
-    options: dict[str, str]
+    options: dict[str, str]  # of both sides
+    our_options: dict[str, str]
+    little: bool = False  # so little that the time of a query says more than a rate
 
 
 def main() -> None:
@@ -91,8 +95,11 @@ def filled(bootstrap: str, sizes: list[int], megabytes: int, compression: str) -
                 record_bytes=size,
                 records=records,
                 options={},
+                our_options={},
             )
         )
+        if size == min(sizes):
+            cases += little_data(bootstrap, size, compression)
         if size == max(sizes):
             fill(bootstrap, single, 1, size, records, compression)
             for parts in (1, 2, 4):
@@ -103,9 +110,29 @@ def filled(bootstrap: str, sizes: list[int], megabytes: int, compression: str) -
                         record_bytes=size,
                         records=records,
                         options={"minPartitions": str(parts)},
+                        our_options={},
                     )
                 )
     return cases
+
+
+def little_data(bootstrap: str, size: int, compression: str) -> list[Case]:
+    """Many partitions: in few tasks, which is our default, and in one task for each."""
+    topic, records = f"read-{size}-many", MANY_PARTITIONS * LITTLE_RECORDS
+    fill(bootstrap, topic, MANY_PARTITIONS, size, records, compression)
+    each = {"maxPartitions": str(MANY_PARTITIONS)}
+    return [
+        Case(
+            name=f"{MANY_PARTITIONS} partitions{tasks}",
+            topic=topic,
+            record_bytes=size,
+            records=records,
+            options={},
+            our_options=ours,
+            little=True,
+        )
+        for tasks, ours in (("", {}), (", a task each", each))
+    ]
 
 
 def fill(
@@ -166,7 +193,7 @@ def read_once(spark: SparkSession, kind: str, bootstrap: str, case: Case) -> flo
         spark.read.format(kind)
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", case.topic)
-        .options(**case.options)
+        .options(**case.options, **(case.our_options if kind == OURS else {}))
         .load()
     )
     began = time.perf_counter()
@@ -178,6 +205,8 @@ def show(case: Case, master: str, seconds: dict[str, float]) -> None:
     def figures(kind: str) -> str:
         if kind not in seconds:
             return "-"
+        if case.little:
+            return f"{seconds[kind] * 1000:,.0f} ms"
         rows = case.records / seconds[kind]
         return f"{rows * case.record_bytes / 1e6:.0f} MB/s {rows / 1e3:,.0f} k rows/s"
 

@@ -24,11 +24,18 @@ from penstock.records.build import build_batch
 from penstock.records.batch import whole_batches
 from penstock.records.record import Record
 from penstock.spark.source.columns import ColumnBuilder, schema_of
-from penstock.spark.source.read import _payloads
+from penstock.spark.source.read import _payloads, joined
 
-builder = ColumnBuilder(TopicPartition("t", 3), schema_of(include_headers=False))
+builder = ColumnBuilder(schema_of(include_headers=False))
 [batch] = whole_batches(memoryview(bytes(build_batch([Record(b"k", b"v", (), 1)] * 2))))
-rows = builder.build(list(_payloads(batch)), start=0, end=2, timestamp_type=0)
+place = TopicPartition("t", 3)
+rows = [
+    *joined(
+        builder.build(place, list(_payloads(batch)), start=0, end=2, timestamp_type=0)
+        for _ in range(2)
+    )
+]
+rows = rows[0].slice(2)
 print("pandas" in sys.modules, rows.num_rows)
 """
 

@@ -15,6 +15,7 @@ from penstock.spark.source.fetch_reply import (
     Brought,
     Gap,
     Hopeless,
+    NotReached,
     OutOfRange,
     fetch_bytes,
     judged,
@@ -29,6 +30,7 @@ def answer(
     end: int = 20,
     empty_before: int = 0,
     empty_ms: int = 0,
+    others_brought: bool = False,
 ) -> Answer:
     return judged(
         told,
@@ -37,6 +39,7 @@ def answer(
         isolation=Isolation.READ_COMMITTED,
         empty_before=empty_before,
         empty_ms=empty_ms,
+        others_brought=others_brought,
     )
 
 
@@ -58,6 +61,18 @@ def test_an_empty_reply_is_a_gap_when_the_end_is_readable_and_it_is_said_for_sec
     busy = answer(empty, empty_before=9, empty_ms=EMPTY_MS_BELIEVED - 1)
     assert isinstance(busy, Again)
     assert answer(empty, empty_before=1, empty_ms=EMPTY_MS_BELIEVED) == Gap()
+
+
+def test_a_reply_that_others_have_filled_says_nothing_of_a_gap() -> None:
+    empty = PartitionData(high_watermark=50, last_stable_offset=20, records=memoryview(b""))
+    told = {"empty_before": 9, "empty_ms": EMPTY_MS_BELIEVED, "others_brought": True}
+    assert answer(empty, **told) == NotReached()  # type: ignore[arg-type]
+    cut_off = PartitionData(
+        high_watermark=50, last_stable_offset=20, records=memoryview(bytes(records(10, 5))[:-1])
+    )
+    assert answer(cut_off, **told) == NotReached()  # type: ignore[arg-type]
+    behind = PartitionData(high_watermark=50, last_stable_offset=19, records=memoryview(b""))
+    assert isinstance(answer(behind, **told), Again)  # type: ignore[arg-type]
 
 
 def test_an_empty_reply_below_the_last_stable_offset_is_waited_for() -> None:

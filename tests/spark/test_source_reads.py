@@ -10,14 +10,20 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from penstock.client.network.errors import Unreachable
 from penstock.model.identity import TopicPartition
+from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption
 from penstock.spark.source.batch import planned_once
 from penstock.spark.source.columns import COLUMNS, HEADERS_COLUMN
 from penstock.spark.source.errors import BadPosition, DataLoss
+from penstock.spark.source.fetching import TaskFetcher
 from penstock.spark.source.filters import Narrowed
 from penstock.spark.source.offset_poller import OffsetPoller
+from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.positions import Offsets
-from penstock.spark.source.read import RangePartition
+from penstock.spark.source.range_progress import PlannedFetch
+from penstock.spark.source.read import TaskPartition
+from penstock.spark.source.tasks import TaskRanges
+from penstock.wire.messages.fetch import PartitionData
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
 from rig.serve import ServedNode
@@ -138,6 +144,85 @@ def test_parts_of_one_partition_hold_every_record_once(
         assert places(rows_of(reader, parts)) == [(0, offset) for offset in range(1000)]
 
 
+def test_one_task_reads_several_partitions_each_in_its_order(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    """Also where a reply has no room for all of them, and batches are larger than a fetch."""
+    name = topic(partitions=20)
+    some = [
+        Message(value=b"%d" % number * (50 + number % 7 * 100), partition=number % 20)
+        for number in range(4000)
+    ]
+    confluent.produce(name, some)
+    for options in ({}, {"kafka.max.partition.fetch.bytes": "2048"}):
+        told = {"subscribe": name, "maxPartitions": "3", **options}
+        reader = batch_reader(node.bootstrap, **told)
+        parts = reader.partitions()
+        assert len(parts) == 3
+        read: dict[int, list[int]] = {}
+        for partition, offset in places(rows_of(reader, parts)):
+            read.setdefault(partition, []).append(offset)
+        assert read == {one: list(range(200)) for one in range(20)}
+
+
+def test_little_data_of_many_partitions_is_one_fetch_and_one_batch_for_spark(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic(partitions=100)
+    confluent.produce(name, numbered(300, partitions=100))
+    reader = batch_reader(node.bootstrap, subscribe=name, maxPartitions="1")
+    [part] = reader.partitions()
+    assert isinstance(part, TaskPartition)
+    fetches, fetched = run(_fetched_alone(reader.options, part.ranges))
+    assert (fetches, fetched) == (1, 100)
+    [batch] = reader.read(part)
+    assert batch.num_rows == 300
+
+
+async def _fetched_alone(options: SourceOptions, ranges: TaskRanges) -> tuple[int, int]:
+    """How many fetches it took, and of how many ranges records came."""
+    fetches = ranges_fetched = 0
+
+    class Counted(TaskFetcher):
+        async def _ask(self, planned: PlannedFetch) -> dict[TopicPartition, PartitionData]:
+            nonlocal fetches
+            fetches += 1
+            return await super()._ask(planned)
+
+    async with connect(options.connection) as cluster:
+        fetcher = Counted(
+            cluster,
+            ranges,
+            isolation=options.isolation,
+            fetch_bytes_max=options.fetch_bytes_max,
+            wait_ms_max=options.wait_ms_max,
+        )
+        while (reply := await fetcher.next()) is not None:
+            ranges_fetched += len(reply)
+        await fetcher.close()
+    return fetches, ranges_fetched
+
+
+def test_a_loss_in_one_partition_leaves_the_others_of_its_task_as_they_are(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name, gone = topic(partitions=3), topic()
+    for one, partitions in ((name, 3), (gone, 1)):
+        confluent.produce(one, numbered(30, partitions=partitions))
+    told = {"subscribe": f"{name},{gone}", "maxPartitions": "1"}
+    patient = batch_reader(node.bootstrap, failOnDataLoss="false", **told)
+    planned = patient.partitions()
+    confluent.delete_records(name, 1, before_offset=4)
+    confluent.delete_topic(gone)
+    rows = rows_of(patient, planned)
+    assert {row["topic"] for row in rows} == {name}
+    expected = [(one, at) for one in range(3) for at in range(4 if one == 1 else 0, 10)]
+    assert sorted(places(rows)) == expected
+    strict = batch_reader(node.bootstrap, **told)
+    with pytest.raises(DataLoss, match="offsets 0 to "):
+        rows_of(strict, planned)
+
+
 def test_offsets_and_times_bound_what_is_read(
     node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:
@@ -235,9 +320,8 @@ def test_conditions_spare_ranges_and_never_a_row(
         assert list(reader.pushFilters(list(conditions))) == list(conditions)  # type: ignore[arg-type]
         found = []
         for part in reader.partitions():
-            assert isinstance(part, RangePartition)
-            if part.wanted is not None:
-                wanted = part.wanted
+            assert isinstance(part, TaskPartition)
+            for wanted in part.ranges:
                 found.append((wanted.partition.partition, wanted.start, wanted.end))
         return found
 

@@ -276,6 +276,21 @@ def test_a_query_reads_each_record_once_over_restarts(
     }
 
 
+def test_partitions_of_a_frame_share_two_tasks_a_core(
+    spark: SparkSession, node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    """Also in the processes that plan it, which know nothing of the session."""
+    name = topic(partitions=30)
+    for partition in range(30):
+        confluent.produce(name, numbered(5, partition))
+    reader = spark.read.format("penstock").options(subscribe=name)
+    frame = reader.option("kafka.bootstrap.servers", node.bootstrap).load()
+    assert spark.sparkContext.defaultParallelism == 2
+    assert frame.rdd.getNumPartitions() == 4
+    counts = frame.groupBy("partition").count().collect()
+    assert sorted(map(tuple, counts)) == [(partition, 5) for partition in range(30)]
+
+
 def test_a_frame_has_the_columns_of_sparks_own_source_and_obeys_conditions(
     spark: SparkSession, node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:

@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 
 class PenstockDataSource(DataSource):
+    cores: int | None = None  # of Spark, where `data_source` was told
+
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -46,13 +48,15 @@ class PenstockDataSource(DataSource):
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = self._known("source options").source_options(self.options, streaming=False)
+        known = self._known("source options")
+        options = known.source_options(self.options, streaming=False, cores=self.cores)
         reader = _late("reader").BatchReader(options, schema)
         assert isinstance(reader, DataSourceReader)
         return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = self._known("source options").source_options(self.options, streaming=True)
+        known = self._known("source options")
+        options = known.source_options(self.options, streaming=True, cores=self.cores)
         reader = _late("stream reader").StreamReader(options, schema)
         assert isinstance(reader, DataSourceStreamReader)
         return reader
@@ -76,6 +80,18 @@ class PenstockDataSource(DataSource):
         if names:
             logger.warning("these options have no effect on %s: %s", NAME, ", ".join(names))
         return known
+
+
+def data_source(*, cores: int | None) -> type[PenstockDataSource]:
+    """The class to register. The processes that plan a query can't ask Spark how many cores it has;
+    a class that is made here is carried to them by value, with what it knows.
+    """
+
+    class WithCores(PenstockDataSource):
+        pass
+
+    WithCores.cores = cores
+    return WithCores
 
 
 def _late(name: str) -> ModuleType:

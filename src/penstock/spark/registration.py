@@ -6,15 +6,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from penstock.spark.clean_up import CleanUpListener
-from penstock.spark.data_source import PenstockDataSource
+from penstock.spark.data_source import data_source
 from penstock.spark.error_line import print_error_line_last
 from penstock.spark.lag import LagListener
 from penstock.spark.program_end import finish_at_program_end
 
 # Without it Spark refuses a source that accepts filters, instead of not passing any.
 FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
-
+PARALLELISM = "spark.default.parallelism"
 REGISTERED = "spark.penstock.registered"
 
 
@@ -23,7 +22,7 @@ def register(spark: SparkSession) -> None:
     if spark.conf.get(REGISTERED, None) is not None:
         return
     spark.conf.set(FILTER_PUSHDOWN, "true")
-    spark.dataSource.register(PenstockDataSource)
+    spark.dataSource.register(data_source(cores=_cores(spark)))
     if not is_remote():  # a client of Spark Connect can't see the options of a query
         listeners = (LagListener(spark), CleanUpListener(spark))
         for listener in listeners:
@@ -31,3 +30,19 @@ def register(spark: SparkSession) -> None:
         finish_at_program_end(spark, listeners)
     print_error_line_last()
     spark.conf.set(REGISTERED, "true")
+
+
+def _cores(spark: SparkSession) -> int | None:
+    """How many tasks run at once, if that is known already: the executors of a cluster may come
+    later.
+    """
+    if is_remote():
+        return None
+    settings = spark.sparkContext.getConf()
+    is_local = settings.get("spark.master", "").startswith("local")
+    if is_local or settings.contains(PARALLELISM):
+        return spark.sparkContext.defaultParallelism
+    executors, each = settings.get("spark.executor.instances"), settings.get("spark.executor.cores")
+    if executors is None or each is None:
+        return None
+    return int(executors) * int(each)

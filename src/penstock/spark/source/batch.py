@@ -13,9 +13,9 @@ from penstock.spark.source.errors import BadPosition
 from penstock.spark.source.filters import Narrowed, narrowed
 from penstock.spark.source.offset_poller import OffsetPoller
 from penstock.spark.source.options import SourceOptions
-from penstock.spark.source.plan import ReadRange, begins, ranges, read_beyond, split
+from penstock.spark.source.plan import ReadRange, begins, ranges, read_beyond
 from penstock.spark.source.positions import NoneThatYoung, beyond, explicit_offsets
-from penstock.spark.source.read import RangePartition, read_range, report_loss
+from penstock.spark.source.read import TaskPartition, read_ranges, report_loss, task_partitions
 
 
 class BatchReader(DataSourceReader):
@@ -35,19 +35,12 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with OffsetPoller(self.options) as poller:
             found = planned_once(poller, self.options, self.narrowed)
-        parts = split(
-            found,
-            parts_min=self.options.partitions_min,
-            records_max=self.options.records_per_partition_max,
-        )
         # Spark makes a task of its own where a source has none.
-        return [RangePartition(one) for one in parts] or [RangePartition(None)]
+        return task_partitions(found, self.options.tasks) or [TaskPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        if partition.wanted is None:
-            return iter(())
-        return read_range(self.options, partition.wanted, self.schema)
+        assert isinstance(partition, TaskPartition)
+        return read_ranges(self.options, partition.ranges, self.schema)
 
 
 def planned_once(poller: OffsetPoller, options: SourceOptions, spared: Narrowed) -> list[ReadRange]:

@@ -46,6 +46,7 @@ COLUMNS = StructType(
 HEADERS_COLUMN = StructField(HEADERS, ArrayType(HEADER_TYPE))
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 MICROSECONDS_PER_MS = 1000
+SAME_MAX = 16  # columns of one value that are kept: a task may read thousands of partitions
 
 
 def schema_of(*, include_headers: bool) -> StructType:
@@ -69,16 +70,21 @@ def check_schema(schema: StructType, *, include_headers: bool) -> None:
 
 
 class ColumnBuilder:
-    """Makes record batches of one partition, with the columns of a schema."""
+    """Makes record batches with the columns of a schema, each of one partition."""
 
-    def __init__(self, partition: TopicPartition, schema: StructType) -> None:
+    def __init__(self, schema: StructType) -> None:
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self._names = frozenset(self.schema.names)
-        self._partition = partition
         self._same: dict[str | int, pa.Array] = {}
 
     def build(
-        self, payloads: Sequence[Payload], *, start: int, end: int, timestamp_type: int
+        self,
+        partition: TopicPartition,
+        payloads: Sequence[Payload],
+        *,
+        start: int,
+        end: int,
+        timestamp_type: int,
     ) -> pa.RecordBatch:
         """The records with start <= offset < end, which all have the same type of timestamp."""
         names = self._names
@@ -91,10 +97,12 @@ class ColumnBuilder:
             HEADERS in names,
             MICROSECONDS_PER_MS,
         )
-        arrays = [self._array(name, found, timestamp_type) for name in self.schema.names]
+        arrays = [self._array(name, found, partition, timestamp_type) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _array(self, name: str, found: GatheredColumns, timestamp_type: int) -> pa.Array:
+    def _array(
+        self, name: str, found: GatheredColumns, partition: TopicPartition, timestamp_type: int
+    ) -> pa.Array:
         rows = found.row_count
         match name:
             case "key":
@@ -104,9 +112,9 @@ class ColumnBuilder:
                 assert found.values is not None
                 return _bytes_array(found.values, rows, pa.binary())
             case "topic":
-                return self._repeated(self._partition.topic, rows)
+                return self._repeated(partition.topic, rows)
             case "partition":
-                return self._repeated(self._partition.partition, rows)
+                return self._repeated(partition.partition, rows)
             case "offset":
                 return _numbers(found.offsets, rows, pa.int64())
             case "timestamp":
@@ -121,6 +129,8 @@ class ColumnBuilder:
     def _repeated(self, value: str | int, rows: int) -> pa.Array:
         known = self._same.get(value)
         if known is None or len(known) < rows:
+            if len(self._same) >= SAME_MAX:
+                self._same.clear()
             known = self._same[value] = _same_rows(value, rows)
         return known.slice(0, rows)
 

@@ -4,6 +4,7 @@ A range ends where its end is, not where records end: compaction, markers and ab
 leave gaps, also at the end of the log. A gap there looks like an empty reply while the broker says
 that the end of the range may be read. An empty reply may also be a broker that is busy, or that
 waits for a remote store: only when there are none but empty ones for seconds, a gap is believed.
+A reply about several partitions is also empty for those that it had no room for.
 """
 
 from dataclasses import dataclass
@@ -35,6 +36,11 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class NotReached:
+    """The reply was filled with records of other partitions."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutOfRange:
     """The log has no such offset (any more)."""
 
@@ -51,7 +57,7 @@ class Hopeless:
     code: ErrorCode
 
 
-Answer = Brought | Gap | OutOfRange | Again | Hopeless
+Answer = Brought | Gap | NotReached | OutOfRange | Again | Hopeless
 
 
 def judged(
@@ -62,9 +68,10 @@ def judged(
     isolation: Isolation,
     empty_before: int,
     empty_ms: int,
+    others_brought: bool = False,
 ) -> Answer:
     """`empty_before` counts the empty replies to the same question right before this one, the first
-    of which came `empty_ms` ago.
+    of which came `empty_ms` ago. `others_brought`: the same reply has records of other partitions.
     """
     if told is None:
         return Again("the broker said nothing of the partition", stale_metadata=True)
@@ -87,6 +94,8 @@ def judged(
     readable = told.last_stable_offset if committed else told.high_watermark
     if readable < end:
         return Again(f"the log can be read up to offset {readable} only")
+    if others_brought:
+        return NotReached()
     if empty_before + 1 >= EMPTY_REPLIES_BELIEVED and empty_ms >= EMPTY_MS_BELIEVED:
         return Gap()
     return Again("an empty reply", empty=True)
@@ -94,5 +103,11 @@ def judged(
 
 def fetch_bytes(*, left: int, seen_bytes: int, seen_offsets: int, bytes_max: int) -> int:
     """How much to ask for, so that a small range does not bring a large one along."""
+    guessed = bytes_guessed(left, seen_bytes=seen_bytes, seen_offsets=seen_offsets)
+    return min(bytes_max, max(FETCH_BYTES_MIN, guessed * 9 // 8))
+
+
+def bytes_guessed(left: int, *, seen_bytes: int, seen_offsets: int) -> int:
+    """How many bytes so many offsets have, if they are like those that were read."""
     each = RECORD_BYTES_GUESSED if seen_offsets == 0 else seen_bytes // seen_offsets + 1
-    return min(bytes_max, max(FETCH_BYTES_MIN, left * each * 9 // 8))
+    return left * each

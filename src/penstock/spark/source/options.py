@@ -15,6 +15,7 @@ from penstock.spark.source.positions import (
     selection,
     starting,
 )
+from penstock.spark.source.tasks import TaskRules
 
 ENDING = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 KNOWN = (
@@ -30,6 +31,7 @@ KNOWN = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "minPartitions",
+    "maxPartitions",
     "maxRecordsPerPartition",
     "failOnDataLoss",
     "includeHeaders",
@@ -66,12 +68,11 @@ class SourceOptions:
     selection: Selection
     starting: Where
     ending: Where  # of what is read once; a stream has no end
+    tasks: TaskRules
     none_that_young: NoneThatYoung = NoneThatYoung.ERROR
     offsets_per_trigger_max: int | None = None
     offsets_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
-    partitions_min: int | None = None
-    records_per_partition_max: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_COMMITTED
@@ -81,8 +82,12 @@ class SourceOptions:
     patience: Patience = Patience()
 
 
-def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Of a reader's options; BadOption, in one line, for what is wrong with them."""
+def source_options(
+    options: Mapping[str, str], *, streaming: bool, cores: int | None = None
+) -> SourceOptions:
+    """Of a reader's options; BadOption, in one line, for what is wrong with them. `cores` are those
+    of Spark, if it is known how many it has.
+    """
     read = given(options, known=KNOWN)
     connection = read.connection()
     if streaming:
@@ -117,8 +122,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         offsets_per_trigger_max=read.number("maxOffsetsPerTrigger"),
         offsets_per_trigger_min=_least_per_trigger(read),
         trigger_delay_ms_max=_duration_ms(read, "maxTriggerDelay", 15 * 60_000),
-        partitions_min=read.number("minPartitions"),
-        records_per_partition_max=read.number("maxRecordsPerPartition"),
+        tasks=_tasks(read, cores),
         fail_on_data_loss=read.flag("failOnDataLoss", True),
         include_headers=read.flag("includeHeaders", False),
         isolation=_isolation(connection),
@@ -144,6 +148,18 @@ def _isolation(connection: ConnectionOptions) -> Isolation:
             f"option kafka.isolation.level is {told!r}: it can be {' or '.join(ISOLATIONS)}"
         )
     return ISOLATIONS[told.lower()]
+
+
+def _tasks(read: Given, cores: int | None) -> TaskRules:
+    least, most = read.number("minPartitions"), read.number("maxPartitions")
+    if least is not None and most is not None and least > most:
+        raise BadOption("option minPartitions is more than maxPartitions")
+    return TaskRules(
+        tasks_min=least,
+        tasks_max=most,
+        records_max=read.number("maxRecordsPerPartition"),
+        cores=cores,
+    )
 
 
 def _least_per_trigger(read: Given) -> int | None:

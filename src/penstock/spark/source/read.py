@@ -1,12 +1,15 @@
-"""A task: one range of a partition, fetched, decoded and handed to Spark as Arrow record batches.
+"""A task: ranges of partitions, fetched, decoded and handed to Spark as Arrow record batches.
 
 Checksums are checked, batches decompressed, and what a reader may not see left out, batch by batch;
 records are looked at by the record kernel alone, many batches at a time. Batches for Spark hold
-about CHUNK_BYTES of uncompressed records, however large or small the fetched ones are.
+about CHUNK_BYTES of uncompressed records, however large or small the fetched ones are; the small
+ones of many partitions in one reply are joined, since each batch has a price in the JVM.
+
+The rows of one partition are in the order of their offsets; partitions take turns.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -15,7 +18,7 @@ from pyspark.sql.types import StructType
 from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.visible_batches import VisibleBatches
 from penstock.client.network.cluster import Cluster
-from penstock.model.limit import DECOMPRESSED_BYTES_MAX, MIB
+from penstock.model.limit import DECOMPRESSED_BYTES_MAX, KIB, MIB
 from penstock.records.batch import BatchView, whole_batches
 from penstock.records.errors import CorruptBatch
 from penstock.records.gathered import Payload
@@ -25,39 +28,46 @@ from penstock.records.write import encode_records
 from penstock.spark.connection import connect
 from penstock.spark.source.columns import ColumnBuilder
 from penstock.spark.source.errors import DataLoss
-from penstock.spark.source.fetching import FetchedBytes, Lost, RangeFetcher
+from penstock.spark.source.fetching import Fetched, FetchedBytes, Lost, TaskFetcher
 from penstock.spark.source.loop_thread import Background
 from penstock.spark.source.options import SourceOptions
-from penstock.spark.source.plan import ReadRange
+from penstock.spark.source.plan import ReadRange, split
+from penstock.spark.source.tasks import TaskRanges, TaskRules, grouped
 
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 2 * MIB
+JOINED_BYTES_MAX = 512 * KIB  # a copy of so much costs less than one more batch
 
 
-class RangePartition(InputPartition):
-    """A range as Spark carries it to a task; None for a task that has nothing to read."""
+class TaskPartition(InputPartition):
+    """The ranges of a task, as Spark carries them to it; a task may have nothing to read."""
 
-    def __init__(self, wanted: ReadRange | None) -> None:
-        super().__init__(wanted)
-        self.wanted = wanted
+    def __init__(self, ranges: TaskRanges) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
 
 
-def read_range(
-    options: SourceOptions, wanted: ReadRange, schema: StructType
+def task_partitions(whole: Iterable[ReadRange], rules: TaskRules) -> list[TaskPartition]:
+    """The tasks that read these ranges."""
+    parts = split(whole, parts_min=rules.tasks_min, records_max=rules.records_max)
+    return [TaskPartition(ranges) for ranges in grouped(parts, rules)]
+
+
+def read_ranges(
+    options: SourceOptions, ranges: TaskRanges, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """The records of the range, in order. DataLoss when some are gone, unless that is allowed."""
-    builder = ColumnBuilder(wanted.partition, schema)
+    """The records of the ranges. DataLoss when some are gone, unless that is allowed."""
+    if not ranges:
+        return
+    builder = ColumnBuilder(schema)
     with Background() as background:
         cluster = connect(options.connection)
         background.call(cluster.__aenter__())
-        fetcher = background.call(_fetcher(cluster, options, wanted))
+        fetcher = background.call(_fetcher(cluster, options, ranges))
         try:
-            while (fetched := background.call(fetcher.next())) is not None:
-                if isinstance(fetched, Lost):
-                    report_loss(fetched.what, fail=options.fail_on_data_loss)
-                else:
-                    yield from decoded(fetched, wanted, builder, options.isolation)
+            while (reply := background.call(fetcher.next())) is not None:
+                yield from joined(decoded(reply, builder, options))
         finally:
             background.finish(_closed(fetcher, cluster))
 
@@ -69,27 +79,53 @@ def report_loss(what: str, *, fail: bool) -> None:
 
 
 def decoded(
-    fetched: FetchedBytes, wanted: ReadRange, builder: ColumnBuilder, isolation: Isolation
+    reply: Iterable[Fetched], builder: ColumnBuilder, options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """What the range has of a reply; nothing for a chunk without a record in the range."""
-    start = max(fetched.position, wanted.start)
-    for timestamp_type, payloads in chunks(fetched, wanted, isolation):
-        try:
-            batch = builder.build(
-                payloads, start=start, end=wanted.end, timestamp_type=timestamp_type
-            )
-        except CorruptBatch as error:
-            raise CorruptBatch(
-                f"{wanted.partition}: between offsets {start} and {fetched.next_position}: {error}"
-            ) from error
-        if batch.num_rows:
-            yield batch
+    """What the ranges have of a reply; nothing for a chunk without a record in its range."""
+    for fetched in reply:
+        if isinstance(fetched, Lost):
+            report_loss(fetched.what, fail=options.fail_on_data_loss)
+            continue
+        wanted = fetched.wanted
+        start = max(fetched.position, wanted.start)
+        for timestamp_type, payloads in chunks(fetched, options.isolation):
+            try:
+                batch = builder.build(
+                    wanted.partition,
+                    payloads,
+                    start=start,
+                    end=wanted.end,
+                    timestamp_type=timestamp_type,
+                )
+            except CorruptBatch as error:
+                raise CorruptBatch(
+                    f"{wanted.partition}: between offsets {start} and {fetched.next_position}:"
+                    f" {error}"
+                ) from error
+            if batch.num_rows:
+                yield batch
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, in batches that are not needlessly small."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        size_bytes = batch.nbytes
+        if held and held_bytes + size_bytes > JOINED_BYTES_MAX:
+            yield pa.concat_batches(held)
+            held, held_bytes = [], 0
+        held.append(batch)
+        held_bytes += size_bytes
+    if held:
+        yield pa.concat_batches(held)
 
 
 def chunks(
-    fetched: FetchedBytes, wanted: ReadRange, isolation: Isolation
+    fetched: FetchedBytes, isolation: Isolation
 ) -> Iterator[tuple[TimestampType, list[Payload]]]:
     """Payloads that are seen, so many that they make a batch for Spark, all of one clock."""
+    wanted = fetched.wanted
     visible = VisibleBatches(
         read_committed=isolation is Isolation.READ_COMMITTED, aborted=fetched.aborted
     )
@@ -133,15 +169,15 @@ def _payloads(batch: BatchView) -> Iterator[Payload]:
     )
 
 
-async def _closed(fetcher: RangeFetcher, cluster: Cluster) -> None:
+async def _closed(fetcher: TaskFetcher, cluster: Cluster) -> None:
     await fetcher.close()
     await cluster.__aexit__(None, None, None)
 
 
-async def _fetcher(cluster: Cluster, options: SourceOptions, wanted: ReadRange) -> RangeFetcher:
-    return RangeFetcher(
+async def _fetcher(cluster: Cluster, options: SourceOptions, ranges: TaskRanges) -> TaskFetcher:
+    return TaskFetcher(
         cluster,
-        wanted,
+        ranges,
         isolation=options.isolation,
         fetch_bytes_max=options.fetch_bytes_max,
         wait_ms_max=options.wait_ms_max,

@@ -40,7 +40,6 @@ from penstock.spark.source.plan import (
     limited,
     ranges,
     read_beyond,
-    split,
     waiting,
 )
 from penstock.spark.source.positions import (
@@ -51,7 +50,7 @@ from penstock.spark.source.positions import (
     follows_the_end,
     from_json,
 )
-from penstock.spark.source.read import RangePartition, read_range, report_loss
+from penstock.spark.source.read import TaskPartition, read_ranges, report_loss, task_partitions
 from penstock.world.clock import RealClock
 
 # A high watermark before a checkpoint is believed after so long: a leader that has been replaced
@@ -106,9 +105,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.driver.parts(from_json(start), from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        assert partition.wanted is not None
-        return read_range(self.options, partition.wanted, self.schema)
+        assert isinstance(partition, TaskPartition)
+        return read_ranges(self.options, partition.ranges, self.schema)
 
     def stop(self) -> None:
         if self._driver is not None:
@@ -192,12 +190,8 @@ class StreamDriver:
         for what in found.losses:
             report_loss(what, fail=self.options.fail_on_data_loss)
         self._ids.update(layout.ids)
-        parts = split(
-            ranges(found.offsets, kept, ids=layout.ids),
-            parts_min=self.options.partitions_min,
-            records_max=self.options.records_per_partition_max,
-        )
-        return [RangePartition(one) for one in parts]
+        whole = ranges(found.offsets, kept, ids=layout.ids)
+        return [*task_partitions(whole, self.options.tasks)]
 
     def _looked_up_initial(self) -> Offsets:
         layout = self._layout()
