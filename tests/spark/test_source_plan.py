@@ -12,6 +12,7 @@ from penstock.spark.source.plan import (
     limited,
     ranges,
     read_beyond,
+    retained,
     split,
     waiting,
 )
@@ -97,6 +98,14 @@ def test_limited_batches_reach_the_end(
             break
         begin = limited(begin, end, records_max=records_max)
     assert begin == end
+
+
+def test_a_limited_batch_begins_behind_what_retention_has_deleted() -> None:
+    begin = {PLACES[0]: Offset(0), PLACES[1]: Offset(5), PLACES[2]: Offset(5)}
+    end = {PLACES[0]: Offset(900), PLACES[1]: Offset(9), PLACES[2]: Offset(9)}
+    earliest = {PLACES[0]: Offset(800), PLACES[1]: Offset(3), PLACES[2]: Offset(20)}
+    found = retained(begin, end, earliest=earliest)
+    assert found == {PLACES[0]: 800, PLACES[1]: 5, PLACES[2]: 9}
 
 
 def test_shares_are_as_sparks_own_source_gives_them() -> None:

@@ -212,6 +212,33 @@ def test_losses_are_told_or_passed_over(
         lenient.stop()
 
 
+def test_retention_that_overtakes_a_limited_reader_is_skipped_in_one_step_and_told_once(
+    node: ServedNode,
+    confluent: ConfluentClient,
+    topic: Callable[..., str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    name = topic(partitions=2)
+    confluent.produce(name, numbered(100, 0) + numbered(10, 1))
+    told = {"subscribe": name, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "11"}
+    strict = stream_reader(node.bootstrap, **told)
+    lenient = stream_reader(node.bootstrap, failOnDataLoss="false", **told)
+    try:
+        start = {name: {"0": 5, "1": 0}}
+        confluent.delete_records(name, 0, before_offset=90)
+        end, found = next_batch(lenient, start, lenient.getDefaultReadLimit())
+        assert end == {name: {"0": 95, "1": 5}}
+        assert sorted(found) == [(0, at) for at in range(90, 95)] + [(1, at) for at in range(5)]
+        losses = [one.getMessage() for one in caplog.records if "data_loss=" in one.getMessage()]
+        assert losses == [f"data_loss={name}-0: offsets 5 to 89 are gone, its log begins at 90"]
+        end = strict.latestOffset(start, strict.getDefaultReadLimit())
+        with pytest.raises(DataLoss, match="offsets 5 to 89 are gone"):
+            strict.partitions(start, end)
+    finally:
+        strict.stop()
+        lenient.stop()
+
+
 def test_checkpoints_of_others_and_places_that_are_not_there_are_told(
     node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:

@@ -6,6 +6,7 @@ Pure. A batch of a query is the offsets from `start` to `end`, both by partition
               not beyond the high watermark, is waited for
     begins    where reading really begins: new partitions at their first record, and behind
               whatever has been lost, each loss a sentence for the user
+    retained  the same, behind what retention has deleted meanwhile
     limited   ends that are nearer, when a trigger may only read so much
     ranges    what is to be read, one range for each partition
     split     the same in more parts
@@ -115,6 +116,14 @@ def begins(
             begin = first
         found[partition] = min(begin, end[partition])
     return Begins(offsets=found, losses=tuple(losses))
+
+
+def retained(begin: Positions, end: Positions, *, earliest: Positions) -> Offsets:
+    """Where there is something to read, for a batch that ends before the log does. Counted from
+    `begin`, batch after batch would hold nothing but deleted records. What is skipped is reported
+    by `begins` when the batch is planned: once, and as a whole.
+    """
+    return {one: Offset(min(end[one], max(at, earliest.get(one, at)))) for one, at in begin.items()}
 
 
 def limited(begin: Positions, end: Positions, *, records_max: int) -> Offsets:

@@ -40,6 +40,7 @@ from penstock.spark.source.plan import (
     limited,
     ranges,
     read_beyond,
+    retained,
     waiting,
 )
 from penstock.spark.source.positions import (
@@ -163,8 +164,9 @@ class StreamDriver:
                 start=start, end=end, log_end=log_end, layout_ms=asked_ms, asked_ms=asked_ms
             )
             return start
-        if records_max is not None:
-            end = limited(found.offsets, end, records_max=records_max)
+        if records_max is not None and waiting(found.offsets, end) > records_max:
+            begin = self._retained(found.offsets, end)
+            end = limited(begin, end, records_max=records_max)
         return end
 
     def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
@@ -290,6 +292,10 @@ class StreamDriver:
         asked = [one for one in end if one not in start or start[one] > end[one]]
         known = self._poller.earliest(asked)
         return {one: known.get(one, start.get(one, end[one])) for one in end}
+
+    def _retained(self, begin: Offsets, end: Offsets) -> Offsets:
+        earliest = self._poller.earliest([one for one in end if begin[one] < end[one]])
+        return retained(begin, end, earliest=earliest)
 
     def _check_checkpoint(self, start: Offsets) -> None:
         topics = sorted({one.topic for one in start})
