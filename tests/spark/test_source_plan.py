@@ -10,8 +10,10 @@ from penstock.spark.source.plan import (
     begins,
     held,
     limited,
+    limited_bytes,
     ranges,
     read_beyond,
+    record_bytes_of,
     retained,
     split,
     waiting,
@@ -98,6 +100,33 @@ def test_limited_batches_reach_the_end(
             break
         begin = limited(begin, end, records_max=records_max)
     assert begin == end
+
+
+@given(positions(), st.lists(st.floats(0.5, 5000), min_size=6, max_size=6), st.integers(1, 10**7))
+def test_a_limit_of_bytes_is_kept_and_nobody_starves(
+    told: tuple[dict[TopicPartition, Offset], dict[TopicPartition, Offset]],
+    sizes: list[float],
+    bytes_max: int,
+) -> None:
+    begin, end = told
+    each = dict(zip(PLACES, sizes, strict=True))
+    found = limited_bytes(begin, end, record_bytes=each, bytes_max=bytes_max)
+    assert set(found) == set(end)
+    at_least = sum(each[place] for place in end if begin[place] < end[place])
+    read = sum((found[place] - begin[place]) * each[place] for place in end)
+    assert read <= bytes_max * 1.001 + at_least
+    for place in end:
+        assert begin[place] <= found[place] <= end[place]
+        assert found[place] > begin[place] or begin[place] == end[place]
+
+
+def test_sizes_of_records_are_those_of_their_logs_or_the_usual_one() -> None:
+    earliest = {PLACES[0]: Offset(10), PLACES[1]: Offset(0)}
+    latest = {PLACES[0]: Offset(110), PLACES[1]: Offset(300), PLACES[2]: Offset(7)}
+    sizes = {PLACES[0]: 10_000, PLACES[1]: 3_000}
+    found = record_bytes_of(sizes, earliest=earliest, latest=latest)
+    assert found == {PLACES[0]: 100, PLACES[1]: 10, PLACES[2]: 13_000 / 400}
+    assert set(record_bytes_of({}, earliest=earliest, latest=latest).values()) == {1024}
 
 
 def test_a_limited_batch_begins_behind_what_retention_has_deleted() -> None:

@@ -103,6 +103,9 @@ def test_places_of_partitions_are_offsets_or_ends_of_the_log() -> None:
         ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "more than"),
         ({"minPartitions": "5", "maxPartitions": "4"}, "minPartitions is more than maxPartitions"),
         ({"maxTriggerDelay": "soon"}, "15m"),
+        ({"maxBytesPerTrigger": "much"}, "500k, 10m or 1g"),
+        ({"maxBytesPerTrigger": "0m"}, "500k, 10m or 1g"),
+        ({"maxBytesPerTrigger": "b"}, "500k, 10m or 1g"),
         ({"failOnDataLoss": "maybe"}, "true or false"),
         ({"kafka.isolation.level": "dirty"}, "read_committed or read_uncommitted"),
         ({"startingOfsets": "latest"}, "did you mean startingOffsets"),
@@ -116,6 +119,15 @@ def test_bad_options_are_told_in_one_line(options: dict[str, str], said: str) ->
 def test_a_bad_assignment_is_told_in_one_line(told: str) -> None:
     with pytest.raises(BadOption, match="JSON such as"):
         source_options({"kafka.bootstrap.servers": "h:1", "assign": told}, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("told", "size_bytes"),
+    [("1000", 1000), ("5k", 5120), ("10m", 10 * 2**20), ("1 GB", 2**30), ("7b", 7)],
+)
+def test_sizes_are_written_as_everywhere_in_spark(told: str, size_bytes: int) -> None:
+    options = source_options(NEEDED | {"maxBytesPerTrigger": told}, streaming=True)
+    assert options.bytes_per_trigger_max == size_bytes
 
 
 def test_a_stream_has_no_end() -> None:

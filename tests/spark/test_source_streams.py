@@ -5,10 +5,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+)
 
-from penstock.spark.source.errors import BadPosition, DataLoss, ForeignCheckpoint
+from penstock.spark.source.errors import (
+    BadPosition,
+    DataLoss,
+    ForeignCheckpoint,
+    SizesRefused,
+)
 from penstock.spark.source.stream import StreamReader
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
@@ -239,6 +257,74 @@ def test_retention_that_overtakes_a_limited_reader_is_skipped_in_one_step_and_to
         lenient.stop()
 
 
+def test_a_batch_has_about_as_many_bytes_as_it_may(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic(partitions=2)
+    large = [Message(value=b"x" * 10_000, partition=0) for _ in range(100)]
+    confluent.produce(name, large + numbered(100, 1))
+    told = {"subscribe": name, "startingOffsets": "earliest"}
+    reader = stream_reader(node.bootstrap, maxBytesPerTrigger="100k", **told)
+    both = stream_reader(
+        node.bootstrap, maxBytesPerTrigger="100k", maxOffsetsPerTrigger="6", **told
+    )
+    try:
+        limit = reader.getDefaultReadLimit()
+        assert limit == ReadMaxBytes(100 * 1024)
+        start = reader.initialOffset()
+        batches = []
+        while True:
+            end, found = next_batch(reader, start, limit)
+            if end == start:
+                break
+            batches.append(found)
+            start = end
+        assert sorted(place for batch in batches for place in batch) == [
+            (partition, offset) for partition in range(2) for offset in range(100)
+        ]
+        assert max(sum(one == 0 for one, _ in batch) for batch in batches) <= 12
+        assert len(batches) <= 20
+        assert len(next_batch(both, both.initialOffset(), both.getDefaultReadLimit())[1]) == 6
+        assert len(next_batch(reader, reader.initialOffset())[1]) == 200  # if Spark wants all
+    finally:
+        reader.stop()
+        both.stop()
+
+
+def test_sizes_that_a_broker_does_not_tell_are_told_in_one_line(tmp_path: Path) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    node = ServedNode(data=tmp_path / "node", settings=settings)
+    node.start()
+    client = ConfluentClient(node.bootstrap)
+    try:
+        client.create_topic("t")
+        client.produce("t", numbered(5, 0))
+        denied = AclBinding(
+            ResourceType.BROKER,
+            "kafka-cluster",
+            ResourcePatternType.LITERAL,
+            "User:ANONYMOUS",
+            "*",
+            AclOperation.DESCRIBE,
+            AclPermissionType.DENY,
+        )
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        for done in admin.create_acls([denied]).values():
+            done.result()
+        told = {"subscribe": "t", "maxBytesPerTrigger": "1k"}
+        reader = stream_reader(node.bootstrap, **told)
+        with pytest.raises(SizesRefused, match="allow DESCRIBE on the cluster") as error:
+            reader.latestOffset({"t": {"0": 0}}, reader.getDefaultReadLimit())
+        assert "\n" not in str(error.value)
+        reader.stop()
+    finally:
+        client.close()
+        node.stop()
+
+
 def test_checkpoints_of_others_and_places_that_are_not_there_are_told(
     node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:
@@ -272,12 +358,13 @@ def test_a_query_reads_each_record_once_over_restarts(
 ) -> None:
     name = topic(partitions=2)
 
-    def run_once() -> None:
+    def run_once() -> int:
         rows = (
             spark.readStream.format("penstock")
             .option("kafka.bootstrap.servers", node.bootstrap)
             .option("subscribe", name)
             .option("startingOffsets", "earliest")
+            .option("maxBytesPerTrigger", "500b")
             .load()
         )
         query = (
@@ -289,9 +376,10 @@ def test_a_query_reads_each_record_once_over_restarts(
             .start()
         )
         assert query.awaitTermination(QUERY_SECONDS_MAX)
+        return len(query.recentProgress)
 
     confluent.produce(name, numbered(40, 0) + numbered(40, 1))
-    run_once()
+    assert run_once() > 1  # batches
     confluent.produce(name, numbered(20, 1, first=40))
     run_once()
     found = spark.read.parquet(str(folder / "out")).collect()

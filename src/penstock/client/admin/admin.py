@@ -46,6 +46,7 @@ from penstock.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from penstock.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
@@ -219,14 +220,17 @@ class Admin:
         return found
 
     async def log_directories(
-        self, nodes: Iterable[NodeId] | None = None
+        self,
+        nodes: Iterable[NodeId] | None = None,
+        *,
+        partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[NodeId, list[LogDirectory] | Refused]:
-        """What each broker stores where, and how large it is."""
+        """What each broker stores where, and how large it is: all, or these partitions of it."""
         if nodes is None:
             nodes = list((await self.cluster.refresh()).brokers)
         found: dict[NodeId, list[LogDirectory] | Refused] = {}
+        request = DescribeLogDirsRequest(topics=_described(partitions))
         for node in nodes:
-            request = DescribeLogDirsRequest(topics=None)
             reply = await self.cluster.ask(node, request, DescribeLogDirsResponse)
             code = error_code(reply.error_code)
             found[node] = (
@@ -288,6 +292,18 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
             CreatableTopicConfig(name=name, value=value) for name, value in topic.settings.items()
         ],
     )
+
+
+def _described(
+    partitions: Iterable[TopicPartition] | None,
+) -> list[DescribableLogDirTopic] | None:
+    if partitions is None:
+        return None
+    topics: dict[str, DescribableLogDirTopic] = {}
+    for name, index in partitions:
+        topic = topics.setdefault(name, DescribableLogDirTopic(topic=name))
+        topic.partitions.append(index)
+    return list(topics.values())
 
 
 def _log_directories(node: NodeId, reply: DescribeLogDirsResponse) -> list[LogDirectory]:

@@ -23,6 +23,16 @@ class DataLoss(PenstockError):
         self.what = what
 
 
+class SizesRefused(PenstockError):
+    """A broker does not tell how large partitions are."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "option maxBytesPerTrigger needs the sizes of partitions, which a broker refuses"
+            f" ({reason}): allow DESCRIBE on the cluster, or use maxOffsetsPerTrigger"
+        )
+
+
 class NoProgress(PenstockError):
     """A range could not be read for longer than a task waits."""
 

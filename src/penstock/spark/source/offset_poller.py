@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar, assert_never
 
+from penstock.client.admin.admin import Admin
 from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import When, list_offsets
 from penstock.client.network.cluster import Cluster
@@ -26,6 +27,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.connection import connect
+from penstock.spark.source.errors import SizesRefused
 from penstock.spark.source.loop_thread import Background
 from penstock.spark.source.options import Patience, SourceOptions
 from penstock.spark.source.positions import (
@@ -109,6 +111,11 @@ class OffsetPoller:
             return self._background.call(question) == ends
         except ClientError:
             return False
+
+    def sizes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The bytes of each log, where its leader tells them."""
+        wanted = frozenset(partitions)
+        return self._ask(lambda cluster: _sizes(cluster, wanted))
 
     def since(
         self, timestamp_ms: int, partitions: Iterable[TopicPartition]
@@ -209,6 +216,23 @@ async def _layout(cluster: Cluster, selection: Selection) -> Layout:
             )
         case _:
             assert_never(selection)
+
+
+async def _sizes(
+    cluster: Cluster, partitions: frozenset[TopicPartition]
+) -> dict[TopicPartition, int]:
+    leaders = {one: cluster.view.leader_of(one) for one in partitions}
+    nodes = sorted({node for node in leaders.values() if node is not None})
+    found: dict[TopicPartition, int] = {}
+    told = await Admin(cluster).log_directories(nodes, partitions=sorted(partitions))
+    for node, directories in told.items():
+        if isinstance(directories, Refused):
+            raise SizesRefused(str(directories))
+        for directory in directories:
+            for replica in directory.replicas:
+                if leaders.get(replica.partition) == node and not replica.is_future:
+                    found[replica.partition] = replica.size_bytes
+    return found
 
 
 def _of_topics(view: ClusterView, names: list[str], missing: tuple[str, ...]) -> Layout:

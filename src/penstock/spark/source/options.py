@@ -28,6 +28,7 @@ KNOWN = (
     "startingOffsetsByTimestampStrategy",
     *ENDING,
     "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "minPartitions",
@@ -45,6 +46,7 @@ ISOLATIONS = {
     "read_committed": Isolation.READ_COMMITTED,
     "read_uncommitted": Isolation.READ_UNCOMMITTED,
 }
+BYTE_UNITS = {"k": KIB, "m": MIB, "g": KIB * MIB, "t": MIB * MIB}
 TIME_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -72,6 +74,7 @@ class SourceOptions:
     none_that_young: NoneThatYoung = NoneThatYoung.ERROR
     offsets_per_trigger_max: int | None = None
     offsets_per_trigger_min: int | None = None
+    bytes_per_trigger_max: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
     fail_on_data_loss: bool = True
     include_headers: bool = False
@@ -121,6 +124,7 @@ def source_options(
         ),
         offsets_per_trigger_max=read.number("maxOffsetsPerTrigger"),
         offsets_per_trigger_min=_least_per_trigger(read),
+        bytes_per_trigger_max=_bytes(read, "maxBytesPerTrigger"),
         trigger_delay_ms_max=_duration_ms(read, "maxTriggerDelay", 15 * 60_000),
         tasks=_tasks(read, cores),
         fail_on_data_loss=read.flag("failOnDataLoss", True),
@@ -168,6 +172,19 @@ def _least_per_trigger(read: Given) -> int | None:
     if least is not None and most is not None and least > most:
         raise BadOption("option minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
     return least
+
+
+def _bytes(read: Given, name: str) -> int | None:
+    """A size such as 10m, 500k or 1g, as everywhere in Spark, or a number of bytes."""
+    told = read.text(name)
+    if told is None:
+        return None
+    number = told.strip().lower().removesuffix("b")
+    unit = number[-1:] if number[-1:] in BYTE_UNITS else ""
+    digits = number.removesuffix(unit).strip() if unit else number
+    if not digits.isascii() or not digits.isdigit() or int(digits) < 1:
+        raise BadOption(f"option {name} is {told!r}: it must be a size such as 500k, 10m or 1g")
+    return int(digits) * (BYTE_UNITS[unit] if unit else 1)
 
 
 def _duration_ms(read: Given, name: str, default: int) -> int:

@@ -7,7 +7,8 @@ Pure. A batch of a query is the offsets from `start` to `end`, both by partition
     begins    where reading really begins: new partitions at their first record, and behind
               whatever has been lost, each loss a sentence for the user
     retained  the same, behind what retention has deleted meanwhile
-    limited   ends that are nearer, when a trigger may only read so much
+    limited   ends that are nearer, when a trigger may only read so many records; `limited_bytes`
+              by their size
     ranges    what is to be read, one range for each partition
     split     the same in more parts
 
@@ -21,6 +22,8 @@ from heapq import heapify, heapreplace
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.source.positions import Offsets
+
+RECORD_BYTES_USUAL = 1024.0  # where nothing is known
 
 Positions = Mapping[TopicPartition, Offset]
 
@@ -139,6 +142,38 @@ def limited(begin: Positions, end: Positions, *, records_max: int) -> Offsets:
         share = max(1, records_max * waiting[partition] // max(total, 1))
         found[partition] = Offset(min(end[partition], begin[partition] + share))
     return found
+
+
+def limited_bytes(
+    begin: Positions,
+    end: Positions,
+    *,
+    record_bytes: Mapping[TopicPartition, float],
+    bytes_max: int,
+) -> Offsets:
+    """The same for about so many bytes, if records have the sizes of `record_bytes`."""
+    assert bytes_max > 0
+    behind = [one for one in end if begin[one] < end[one]]
+    total = sum((end[one] - begin[one]) * record_bytes[one] for one in behind)
+    if total <= bytes_max:
+        return dict(end)
+    share = bytes_max / total
+    return {
+        one: Offset(min(end[one], begin[one] + max(1, int((end[one] - begin[one]) * share))))
+        for one in sorted(end)
+    }
+
+
+def record_bytes_of(
+    sizes: Mapping[TopicPartition, int], *, earliest: Positions, latest: Positions
+) -> dict[TopicPartition, float]:
+    """What an offset of each partition of `latest` takes in its log, on average. A partition whose
+    size is not known is like the others.
+    """
+    counts = {one: latest[one] - earliest.get(one, latest[one]) for one in latest}
+    known = {one: count for one, count in counts.items() if count > 0 and sizes.get(one, 0) > 0}
+    usual = sum(sizes[one] for one in known) / sum(known.values()) if known else RECORD_BYTES_USUAL
+    return {one: sizes[one] / known[one] if one in known else usual for one in latest}
 
 
 def waiting(begin: Positions, end: Positions) -> int:

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
@@ -38,8 +39,10 @@ from penstock.spark.source.plan import (
     begins,
     held,
     limited,
+    limited_bytes,
     ranges,
     read_beyond,
+    record_bytes_of,
     retained,
     waiting,
 )
@@ -57,6 +60,7 @@ from penstock.world.clock import RealClock
 # A high watermark before a checkpoint is believed after so long: a leader that has been replaced
 # and does not know it yet tells an old one.
 SHORTER_MS_BELIEVED = 5_000
+SIZES_MS = 10_000  # so long the average size of records is used
 
 OffsetsJson = dict[str, dict[str, int]]
 
@@ -87,16 +91,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.options.offsets_per_trigger_max is not None:
             return ReadMaxRows(self.options.offsets_per_trigger_max)
+        if self.options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(self.options.bytes_per_trigger_max)
         if self.options.offsets_per_trigger_min is not None:
             return ReadMinRows(self.options.offsets_per_trigger_min)
         return ReadAllAvailable()
 
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
         records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        patient = not isinstance(limit, ReadAllAvailable)
-        return as_json(
-            self.driver.next_end(from_json(start), records_max=records_max, patient=patient)
+        everything = isinstance(limit, ReadAllAvailable)
+        end = self.driver.next_end(
+            from_json(start),
+            records_max=records_max,
+            # Spark passes on one limit: this one holds beside the other.
+            bytes_max=None if everything else self.options.bytes_per_trigger_max,
+            patient=not everything,
         )
+        return as_json(end)
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         latest = self.driver.latest_seen
@@ -128,6 +139,8 @@ class StreamDriver:
         self._ids: dict[str, TopicId] = {}  # of topics when they were first seen
         self._went_ms: int | None = None  # when the last batch had enough; the first does not wait
         self._waiting: frozenset[TopicPartition] = frozenset()  # for their last stable offsets
+        self._record_bytes: dict[TopicPartition, float] = {}  # on average, in each log
+        self._sizes_ms = 0  # when that was asked for
         self._idle: Idle | None = None  # when there was nothing to read, and nobody asked since
 
     def close(self) -> None:
@@ -143,7 +156,14 @@ class StreamDriver:
         self._fixed_end = self._poller.latest(self._layout().partitions)
         self.latest_seen = self._fixed_end
 
-    def next_end(self, start: Offsets, *, records_max: int | None, patient: bool) -> Offsets:
+    def next_end(
+        self,
+        start: Offsets,
+        *,
+        records_max: int | None,
+        bytes_max: int | None = None,
+        patient: bool,
+    ) -> Offsets:
         """How far the next batch goes: `start` itself when there is nothing to read."""
         if self._is_idle(start) or self._is_to_be_written_down(start):
             return start
@@ -164,10 +184,7 @@ class StreamDriver:
                 start=start, end=end, log_end=log_end, layout_ms=asked_ms, asked_ms=asked_ms
             )
             return start
-        if records_max is not None and waiting(found.offsets, end) > records_max:
-            begin = self._retained(found.offsets, end)
-            end = limited(begin, end, records_max=records_max)
-        return end
+        return self._limited(found.offsets, end, records_max=records_max, bytes_max=bytes_max)
 
     def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Also for a batch that another run has planned: the offsets are what counts."""
@@ -293,9 +310,35 @@ class StreamDriver:
         known = self._poller.earliest(asked)
         return {one: known.get(one, start.get(one, end[one])) for one in end}
 
-    def _retained(self, begin: Offsets, end: Offsets) -> Offsets:
-        earliest = self._poller.earliest([one for one in end if begin[one] < end[one]])
-        return retained(begin, end, earliest=earliest)
+    def _limited(
+        self, begin: Offsets, end: Offsets, *, records_max: int | None, bytes_max: int | None
+    ) -> Offsets:
+        """The end, or one that is nearer; brokers are asked only where there may be a limit."""
+        too_many = records_max is not None and waiting(begin, end) > records_max
+        if not too_many and (bytes_max is None or not waiting(begin, end)):
+            return end
+        partitions = [one for one in end if begin[one] < end[one]]
+        earliest = self._poller.earliest(partitions)
+        begin = retained(begin, end, earliest=earliest)
+        found = end
+        if records_max is not None:
+            found = limited(begin, found, records_max=records_max)
+        if bytes_max is not None:
+            record_bytes = self._record_bytes_of(partitions, earliest=earliest, latest=end)
+            found = limited_bytes(begin, found, record_bytes=record_bytes, bytes_max=bytes_max)
+        return found
+
+    def _record_bytes_of(
+        self, partitions: list[TopicPartition], *, earliest: Offsets, latest: Offsets
+    ) -> dict[TopicPartition, float]:
+        """How large records are, asked for now and then: it changes slowly."""
+        now_ms = self._clock.monotonic_ms()
+        is_old = now_ms - self._sizes_ms >= SIZES_MS
+        if is_old or not self._record_bytes.keys() >= set(partitions):
+            sizes = self._poller.sizes(partitions)
+            self._record_bytes = record_bytes_of(sizes, earliest=earliest, latest=latest)
+            self._sizes_ms = now_ms
+        return self._record_bytes
 
     def _check_checkpoint(self, start: Offsets) -> None:
         topics = sorted({one.topic for one in start})
