@@ -203,6 +203,25 @@ async def _fetched_alone(options: SourceOptions, ranges: TaskRanges) -> tuple[in
     return fetches, ranges_fetched
 
 
+def test_a_node_that_is_killed_and_comes_back_costs_a_task_no_record(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic(partitions=6)
+    some = [Message(value=b"x" * 1000, partition=number % 6) for number in range(6000)]
+    confluent.produce(name, some)
+    told = {"subscribe": name, "maxPartitions": "1", "kafka.max.partition.fetch.bytes": "65536"}
+    reader = batch_reader(node.bootstrap, **told)
+    [part] = reader.partitions()
+    batches = reader.read(part)
+    rows = next(batches).to_pylist()
+    node.kill()
+    node.start()
+    for batch in batches:
+        rows += batch.to_pylist()
+    assert len(rows) == 6000
+    assert sorted(places(rows)) == [(one, at) for one in range(6) for at in range(1000)]
+
+
 def test_a_loss_in_one_partition_leaves_the_others_of_its_task_as_they_are(
     node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:
