@@ -32,9 +32,11 @@ print("SHOWN", spark.conf.get("spark.ui.showConsoleProgress"), sep="|")
 def test_a_second_session_is_the_first_with_what_was_told(spark: SparkSession) -> None:
     broadcast = "spark.sql.autoBroadcastJoinThreshold"
     before = spark.conf.get(broadcast)
-    again = penstock.spark.session(**{broadcast: "1000"})
+    again = penstock.spark.session(settings={broadcast: "1000"})
     assert again is spark
     assert spark.conf.get(broadcast) == "1000"
+    penstock.spark.session(settings={broadcast: "1001"}, **{broadcast: "1002"})
+    assert spark.conf.get(broadcast) == "1002"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # not our default over it
     spark.conf.set(broadcast, str(before))
 

@@ -8,6 +8,7 @@ session is used as it is.
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -35,20 +36,26 @@ JAVA_END_SECONDS_MAX = 30
 
 
 def session(
-    app_name: str = "penstock", *, master: str | None = None, **settings: str
+    app_name: str = "penstock",
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    **more: str,
 ) -> SparkSession:
     """A session with the format "penstock"; on this machine, unless a master is given.
 
-    `settings` are Spark's, by their full names: `session(**{"spark.driver.memory": "2g"})`.
+    `settings` are Spark's, by their full names: `session(settings={"spark.driver.memory": "2g"})`.
+    They may be given as arguments too, which take precedence: `session(**settings)`.
     JavaMissing if no Java is found that Spark can run on.
     """
-    told = {"spark.app.name": app_name, **settings}
+    given = {**(settings or {}), **more}
+    told = {"spark.app.name": app_name, **given}
     if master is not None:
         told["spark.master"] = master
     if "SPARK_REMOTE" in os.environ:
         spark = _asked(told).getOrCreate()  # the server has its own settings and Java
     elif SparkSession.getActiveSession() is not None:
-        spark = _asked(settings).getOrCreate()
+        spark = _asked(given).getOrCreate()
     else:
         spark = _asked(_all_settings(told)).getOrCreate()
     register(spark)
