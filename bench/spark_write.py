@@ -31,7 +31,7 @@ from rig.spark_connector import connector_jars
 PARTITIONS = 12
 SIDES = {
     "exactly once": ("penstock", {"mode": "exactly_once"}),
-    "at least once": ("penstock", {"mode": "at_least_once"}),
+    "at least once": ("penstock", {"delivery": "at_least_once"}),
     "official": ("kafka", {}),
 }
 SETTINGS = {

@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.options import BadOption
 from penstock.spark.sink.batch import BatchSink
 from penstock.spark.sink.columns import Columns, columns_of
@@ -68,7 +69,7 @@ def test_options_are_read_by_kafkas_names() -> None:
         "kafka.compression.type": "lz4",
         "kafka.batch.size": "1000",
         "kafka.transaction.timeout.ms": "5000",
-        "mode": "at_least_once",
+        "delivery": "at_least_once",
         "twoPhase": "required",
     }
     found = sink_options(BOOTSTRAP | told)
@@ -82,7 +83,8 @@ def test_options_are_read_by_kafkas_names() -> None:
         ({"kafka.compression.type": "rar"}, "it can be none or gzip or snappy or lz4 or zstd"),
         ({"batchId": "3", "runId": "r", "sinkId": "s"}, "option queryId is missing"),
         ({"batchId": "x", "runId": "r", "sinkId": "s", "queryId": "q"}, "option batchId is 'x'"),
-        ({"mode": "twice"}, "exactly_once or at_least_once"),
+        ({"delivery": "twice"}, "option delivery is .*: it can be exactly_once or at_least_once"),
+        ({"delivery": "exactly_once", "mode": "exactly_once"}, "give delivery alone"),
         ({"sinkID2": "s"}, "did you mean sinkId"),
         ({"sinkId": "s" * 256}, "option sinkId has 256 characters: at most 255 are allowed"),
         ({"sinkId": "a\nb"}, "line breaks and control characters are not allowed"),
@@ -92,6 +94,18 @@ def test_options_are_read_by_kafkas_names() -> None:
 def test_wrong_options_are_refused_in_one_line(told: dict[str, str], said: str) -> None:
     with pytest.raises(BadOption, match=said):
         sink_options(BOOTSTRAP | told)
+
+
+@pytest.mark.parametrize("name", ["mode", "Mode"])
+def test_former_name_of_delivery_is_understood_and_the_new_one_told(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = BOOTSTRAP | {name: "at_least_once", "topic": "orders"}
+    assert sink_options(told).mode is SinkMode.AT_LEAST_ONCE
+    PenstockDataSource(told).writer(schema(value=BYTES), False)
+    assert [one.getMessage() for one in caplog.records] == [
+        f"option {name} is called delivery now; it is still obeyed"
+    ]
 
 
 def test_checkpoint_names_the_sink_however_it_is_spelt() -> None:

@@ -29,7 +29,7 @@ def creating_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNo
 
 @pytest.mark.parametrize("mode", MODES)
 def test_write_creates_its_topic(spark: SparkSession, creating_node: ServedNode, mode: str) -> None:
-    save(rows(spark), creating_node, mode=mode, topic=f"option-{mode}")
+    save(rows(spark), creating_node, delivery=mode, topic=f"option-{mode}")
     assert len(committed_records(creating_node.bootstrap, f"option-{mode}")) == ROWS
 
 
@@ -39,7 +39,7 @@ def test_write_creates_the_topics_of_its_column(
 ) -> None:
     topics = [f"column-{mode}-{number}" for number in range(2)]
     frame = rows(spark).selectExpr("value", f"concat('column-{mode}-', value % 2) AS topic")
-    save(frame, creating_node, mode=mode)
+    save(frame, creating_node, delivery=mode)
     found = [len(committed_records(creating_node.bootstrap, topic)) for topic in topics]
     assert found == [ROWS // 2, ROWS // 2]
 
@@ -48,7 +48,7 @@ def test_write_creates_the_topics_of_its_column(
 def test_query_creates_its_topic(
     spark: SparkSession, creating_node: ServedNode, folder: Path, mode: str
 ) -> None:
-    run_query(spark, creating_node, folder, mode=mode, topic=f"query-{mode}")
+    run_query(spark, creating_node, folder, delivery=mode, topic=f"query-{mode}")
     assert len(committed_records(creating_node.bootstrap, f"query-{mode}")) == ROWS
 
 
@@ -58,7 +58,7 @@ def test_write_to_a_topic_that_is_not_created_is_refused_before_its_tasks(
 ) -> None:
     spark.sparkContext.setJobGroup(f"missing-{mode}", "a write that is refused")
     with pytest.raises(Exception, match="MissingTopic") as refused:
-        save(rows(spark), node, mode=mode, topic="missing")
+        save(rows(spark), node, delivery=mode, topic="missing")
     assert REFUSED.format("missing") in str(refused.value).splitlines()
     assert spark.sparkContext.statusTracker().getJobIdsForGroup(f"missing-{mode}") == []
 
@@ -68,7 +68,7 @@ def test_query_for_a_topic_that_is_not_created_is_refused_before_its_tasks(
     spark: SparkSession, node: ServedNode, folder: Path, mode: str
 ) -> None:
     with pytest.raises(Exception, match="MissingTopic") as refused:
-        run_query(spark, node, folder, mode=mode, topic="missing")
+        run_query(spark, node, folder, delivery=mode, topic="missing")
     assert REFUSED.format("missing") in str(refused.value).splitlines()
     assert "Lost task" not in str(refused.value)
 
@@ -79,7 +79,7 @@ def test_topic_of_a_column_that_is_not_created_is_refused_by_the_task(
 ) -> None:
     frame = rows(spark).selectExpr("value", "'missing' AS topic")
     with none_left_open(node.bootstrap), pytest.raises(Exception, match="MissingTopic") as refused:
-        save(frame, node, mode=mode)
+        save(frame, node, delivery=mode)
     assert REFUSED.format("missing") in str(refused.value).splitlines()
 
 

@@ -114,7 +114,7 @@ def test_rows_are_there_at_least_once_when_that_is_enough(
 ) -> None:
     name = topic(partitions=3)
     frame = spark.range(ROWS).selectExpr("cast(id as string) as value")
-    more = {"mode": "at_least_once", "kafka.compression.type": "zstd"}
+    more = {"delivery": "at_least_once", "kafka.compression.type": "zstd"}
     save(frame, node, topic=name, **more)
     found = Counter(record.value for record in committed_records(node.bootstrap, name))
     assert found == Counter(str(row).encode() for row in range(ROWS))

@@ -74,8 +74,14 @@ class PenstockDataSource(DataSource):
         return writer
 
     def _known(self, half: str) -> ModuleType:
-        """The options of source or sink; the user's options that have no effect are logged."""
+        """The options of source or sink; those of the user that have no effect, or a new name, are
+        logged.
+        """
         known = _late(half)
+        for name in self.options:
+            renamed = known.RENAMED.get(name.lower())
+            if renamed is not None:
+                logger.warning("option %s is called %s now; it is still obeyed", name, renamed)
         names = unheeded(self.options, heeded=known.HEEDED)
         if names:
             logger.warning("these options have no effect on %s: %s", NAME, ", ".join(names))

@@ -13,12 +13,14 @@ IDENTITY = ("sinkId", "queryId", "runId", "batchId")
 KNOWN = (
     "topic",
     "includeHeaders",
+    "delivery",
     "mode",
     "decisionTopic",
     "decisionReplicas",
     "twoPhase",
     *IDENTITY,
 )
+RENAMED = {"mode": "delivery"}  # what Spark's writers call mode is another thing
 HEEDED = (  # beside options.HEEDED
     "batch.size",
     "buffer.memory",
@@ -101,7 +103,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     return SinkOptions(
         connection=connection,
         topic=topic,
-        mode=read.choice("mode", {mode.value: mode for mode in SinkMode}, SinkMode.EXACTLY_ONCE),
+        mode=_mode(read),
         sink_id=_sink_id(read.text("sinkId")),
         decision_topic=decision_topic,
         decision_replicas=read.number("decisionReplicas", least=1),
@@ -115,6 +117,14 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         buffer_bytes=max(batch_bytes, connection.number("buffer.memory", BUFFER_BYTES, least=1)),
         delivery_ms_max=connection.number("delivery.timeout.ms", DELIVERY_MS, least=1),
     )
+
+
+def _mode(read: Given) -> SinkMode:
+    """By option delivery, or by its former name."""
+    if "delivery" in read and "mode" in read:
+        raise BadOption("option mode is the former name of delivery: give delivery alone")
+    name = "mode" if "mode" in read else "delivery"
+    return read.choice(name, {one.value: one for one in SinkMode}, SinkMode.EXACTLY_ONCE)
 
 
 def _sink_id(told: str | None) -> str | None:

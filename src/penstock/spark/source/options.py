@@ -41,6 +41,7 @@ KNOWN = (
     "fetchOffset.retryIntervalMs",
     *query_group.OPTIONS,
 )
+RENAMED: dict[str, str] = {}  # former names of options
 HEEDED = ("group.id", "isolation.level", "max.partition.fetch.bytes")  # beside options.HEEDED
 ISOLATIONS = {
     "read_committed": Isolation.READ_COMMITTED,
