@@ -21,6 +21,7 @@ from penstock.client.consume.offsets import When, offsets_of
 from penstock.client.consume.visible_batches import Aborted
 from penstock.client.network.cluster import Cluster, Lane
 from penstock.client.network.errors import ClientError, Refused
+from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID, NodeId, ProducerId, TopicId, TopicPartition
 from penstock.model.offset import Offset
@@ -126,7 +127,7 @@ class TaskFetcher:
             if planned is None:
                 break
             self._in_flight[planned.node] += 1
-            self._start(self._fetch(planned))
+            self._start(self._fetch(planned, view))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -158,12 +159,12 @@ class TaskFetcher:
                 self._start(self._ask_again(of_topic, again))
         self._send()
 
-    async def _fetch(self, planned: PlannedFetch) -> None:
+    async def _fetch(self, planned: PlannedFetch, view: ClusterView) -> None:
         self._asked(planned.ranges)
         failed = None
         told: dict[TopicPartition, PartitionData] = {}
         try:
-            told = await self._ask(planned)
+            told = await self._ask(planned, view)
         except ClientError as error:
             failed = Again(str(error), stale_metadata=True)
         finally:
@@ -229,8 +230,10 @@ class TaskFetcher:
             again[Again("no whole batch in the reply")] = not_reached
         return out_of_range, again
 
-    async def _ask(self, planned: PlannedFetch) -> dict[TopicPartition, PartitionData]:
-        view = self.cluster.view
+    async def _ask(
+        self, planned: PlannedFetch, view: ClusterView
+    ) -> dict[TopicPartition, PartitionData]:
+        """By the view that it was planned with: in a later one a topic may be another one."""
         channel = await self.cluster.channel(planned.node, Lane.FETCH)
         rules = FetchRules(
             wait_ms_max=FETCH_WAIT_MS,

@@ -9,7 +9,7 @@ The rows of one partition are in the order of their offsets; partitions take tur
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -113,12 +113,17 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         size_bytes = batch.nbytes
         if held and held_bytes + size_bytes > JOINED_BYTES_MAX:
-            yield pa.concat_batches(held)
+            yield _one_batch(held)
             held, held_bytes = [], 0
         held.append(batch)
         held_bytes += size_bytes
     if held:
-        yield pa.concat_batches(held)
+        yield _one_batch(held)
+
+
+def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """To join a single one would copy it."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def chunks(
