@@ -121,6 +121,7 @@ def test_requests_of_a_real_client_are_those_that_it_says_it_sent(node: RunningN
         {
             **settings,
             "transactional.id": "till",
+            "enable.metrics.push": False,  # it does not say all requests of that
             "statistics.interval.ms": 100,
             "stats_cb": note,
             "topic.metadata.refresh.interval.ms": -1,
