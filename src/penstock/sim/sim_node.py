@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from penstock.log.partition_log import PartitionLog
+from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
 from penstock.node.build import OpenNode, open_node
@@ -91,6 +92,11 @@ class SimNode:
         if self._parts is None or self._kill_switch.is_tripped or not self._parts.local.is_open:
             return None
         return self._parts
+
+    @property
+    def last_image(self) -> Image | None:
+        """The metadata as the node saw them last; also of one that is crashing."""
+        return None if self._parts is None else self._parts.local.image
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:

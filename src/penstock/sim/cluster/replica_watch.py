@@ -70,9 +70,11 @@ class ReplicaWatch:
             for node_id, host in self._hosts.items()
             if (parts := self._nodes[host].parts) is not None
         }
-        for parts in running.values():
-            if parts.local.image.offset > self._image.offset:
-                self._image = parts.local.image
+        for host in self._hosts.values():
+            # Of crashing ones too: nobody else may have seen what they saw.
+            image = self._nodes[host].last_image
+            if image is not None and image.offset > self._image.offset:
+                self._image = image
         for node_id, parts in running.items():
             if parts.broker is not None:
                 host = self._hosts[node_id]
