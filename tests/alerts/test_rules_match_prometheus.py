@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock.alerts.rule import Rule
-from penstock.alerts.rules import MESSAGE_RATE, RULES, UNKNOWN, rules_of
+from penstock.alerts.rules import MESSAGE_RATE, RULES, rules_of
 from penstock.model.settings.alerts import ALERT_SETTINGS, AlertSettings
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.setting import InvalidSetting
@@ -47,10 +47,7 @@ def test_a_rule_has_the_threshold_time_severity_and_advice_of_prometheus(rule: R
 def test_the_defaults_of_the_settings_are_the_thresholds_of_the_rules() -> None:
     found = rules_of(AlertSettings())
     assert found.rules == tuple(one for one in RULES if one != MESSAGE_RATE)
-    assert {one.name for one in found.left_out} == {
-        MESSAGE_RATE.name,
-        *(one.name for one in UNKNOWN),
-    }
+    assert [one.name for one in found.left_out] == [MESSAGE_RATE.name]
 
 
 def test_settings_change_thresholds_and_times() -> None:
@@ -58,12 +55,16 @@ def test_settings_change_thresholds_and_times() -> None:
         "penstock.alerts.enable": "true",
         "penstock.alerts.lag.ms": "5000",
         "penstock.alerts.messages.per.second": "700",
+        "penstock.alerts.produce.error.ratio": "0.25",
+        "penstock.alerts.produce.ms": "40",
         "penstock.alerts.for.ms": "0",
         "penstock.alerts.clear.ms": "250",
     }
     found = {rule.name: rule for rule in rules_of(parse_broker(given).alerts).rules}
     assert found["PenstockGroupLagSeconds"].threshold == 5
     assert found["PenstockMessageRate"].threshold == 700
+    assert found["PenstockProduceErrors"].threshold == 0.25
+    assert found["PenstockProduceSlow"].threshold == 40
     assert {rule.fires_after_ms for rule in found.values()} == {0}
     assert {rule.clears_after_ms for rule in found.values()} == {250}
 

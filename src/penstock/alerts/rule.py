@@ -33,6 +33,7 @@ class Side(Enum):
 class Unit(Enum):
     COUNT = ""
     SECONDS = "seconds"
+    MILLISECONDS = "ms"
     RATIO = "ratio"
     PER_SECOND = "per second"
 

@@ -182,6 +182,48 @@ DEAD_LETTERS = Rule(
     fires_after_ms=0,
     clears_after_ms=5 * MINUTE_MS,
 )
+PRODUCE_ERRORS = Rule(
+    name="PenstockProduceErrors",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="",
+    means="More than one error came of 100 produce requests to the node in the last five minutes:"
+    " batches were refused, or not acknowledged in time. Each partition that fails in a request"
+    " counts, whoever is to blame.",
+    action="kafka_network_requestmetrics_errors_total has the codes, and the nodes' logs tell of"
+    " acks that failed: see to the replicas, or to the clients.",
+    threshold=0.01,
+    unit=Unit.RATIO,
+    fires_after_ms=5 * MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+PRODUCE_SLOW = Rule(
+    name="PenstockProduceSlow",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="",
+    means="Of 100 produce requests to the node one took longer than a second in the last five"
+    " minutes, from its arrival to its reply. One request in 64 is timed.",
+    action="kafka_network_requestmetrics has the parts of that time: remotetimems is that of"
+    " followers, localtimems that of the leader's CPU and disk.",
+    threshold=1000,
+    unit=Unit.MILLISECONDS,
+    fires_after_ms=10 * MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+COMPACTION_FAILS = Rule(
+    name="PenstockCompactionFails",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="",
+    means="The node cannot compact some of its logs: they grow from now on, whatever their keys"
+    " are.",
+    action="Its log names them and says why, at state=uncleanable: a disk that is full, or damaged"
+    " records.",
+    threshold=0,
+    fires_after_ms=5 * MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
 RULES = (
     GROUP_LAG,
     GROUP_WITHOUT_MEMBERS,
@@ -196,11 +238,9 @@ RULES = (
     CERTIFICATE_EXPIRES,
     MESSAGE_RATE,
     DEAD_LETTERS,
-)
-# Nothing is counted on the way of a request (ADR 44), so nobody knows these figures yet.
-UNKNOWN = (
-    LeftOut(name="PenstockProducerErrors", reason="nodes do not count failed produce requests"),
-    LeftOut(name="PenstockRequestP99", reason="nodes do not measure the time of requests"),
+    PRODUCE_ERRORS,
+    PRODUCE_SLOW,
+    COMPACTION_FAILS,
 )
 
 
@@ -217,10 +257,12 @@ def rules_of(settings: AlertSettings) -> RuleSet:
         TRANSACTION_OPEN.name: settings.penstock_alerts_transaction_ms / 1000,
         CERTIFICATE_EXPIRES.name: settings.penstock_alerts_certificate_days * DAY_S,
         MESSAGE_RATE.name: settings.penstock_alerts_messages_per_second,
+        PRODUCE_ERRORS.name: settings.penstock_alerts_produce_error_ratio,
+        PRODUCE_SLOW.name: settings.penstock_alerts_produce_ms,
     }
     fires, clears = settings.penstock_alerts_for_ms, settings.penstock_alerts_clear_ms
     rules = []
-    left_out = list(UNKNOWN)
+    left_out = []
     for rule in RULES:
         threshold = thresholds.get(rule.name, rule.threshold)
         if threshold is None:

@@ -183,6 +183,8 @@ def _figure(report: Report) -> str | None:
     match report.unit:
         case Unit.SECONDS.value:
             return _seconds(value)
+        case Unit.MILLISECONDS.value:
+            return f"{value:.0f}ms"
         case Unit.RATIO.value:
             return f"{value:.0%}"
         case Unit.PER_SECOND.value:

@@ -400,7 +400,7 @@ ALERTS_EVALUATED = event(
     Level.INFO,
     "alerts are evaluated",
     "rules left_out",
-    "Nothing. left_out: alerts of which this node does not know the figure, and why.",
+    "Nothing. left_out: alerts that this node does not evaluate, and why.",
 )
 ALERT_FIRING = event(
     "alert.firing",

@@ -14,15 +14,18 @@ from penstock.alerts.rules import rules_of
 from penstock.broker.alerts.alert_topic import AlertTopic
 from penstock.broker.alerts.evaluation import Evaluation
 from penstock.broker.alerts.figures import FigureSources
+from penstock.broker.alerts.produce_figures import ProduceFigures
 from penstock.broker.alerts.webhook import Webhook
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.metrics.cluster import cluster_metrics
+from penstock.broker.metrics.compaction import compaction_metrics
 from penstock.broker.metrics.groups import group_metrics
 from penstock.broker.metrics.logs import log_metrics
 from penstock.broker.metrics.replicas import replica_metrics
 from penstock.broker.metrics.transactions import transaction_metrics
 from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.request.request_stats import RequestStats
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.sasl_login import SaslLogin
 from penstock.client.network.security import ClientSecurity
@@ -55,6 +58,7 @@ class NodeAlerts:
         broker: BrokerParts | None,
         networks: Mapping[str, Network],  # of listeners with TLS, to reach other nodes
         login: SaslLogin | None,  # of this node at brokers
+        stats: RequestStats,
     ) -> None:
         self._world = world
         self._config = config
@@ -74,6 +78,7 @@ class NodeAlerts:
                 replica_metrics(services.partitions, lambda: services.image),
                 group_metrics(services.groups, services.partitions, world.clock),
                 transaction_metrics(services.transactions, world.clock),
+                compaction_metrics(broker.cleaning),
             ]
         self._topic: AlertTopic | None = None
         if settings.penstock_alerts_topic is not None:
@@ -94,6 +99,11 @@ class NodeAlerts:
                 of_node=of_node,
                 of_cluster=cluster_metrics(local),
                 partitions=None if broker is None else broker.partitions,
+                produce=ProduceFigures(
+                    stats,
+                    window_ms=settings.penstock_alerts_produce_window_ms,
+                    now_ms=world.clock.monotonic_ms(),
+                ),
                 clock=world.clock,
             ),
             known=self._known,

@@ -19,8 +19,9 @@ from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.quorum_driver import QuorumMember
 from penstock.broker.controller.registration import NO_EPOCH
-from penstock.broker.network.server import bind_listeners, socket_options
+from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.request.request_stats import RequestStats
 from penstock.log.errors import RecordsLost
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image.image import Delta, Image
@@ -202,11 +203,16 @@ class OpenNode:
                 entrances=security.entrances,
                 authentications=logins.by_listener,
             )
+        self._stats = RequestStats()
+        has_alerts = config.settings.alerts.penstock_alerts_enable
+        if metrics_listener is not None or has_alerts:
+            for server in self._servers:
+                server.count_requests(self._stats)
         self._metrics: NodeMetrics | None = None
         if metrics_listener is not None:
             self._metrics = self._made_metrics(metrics_listener)
         self._alerts: NodeAlerts | None = None
-        if config.settings.alerts.penstock_alerts_enable:
+        if has_alerts:
             self._alerts = self._made_alerts(security, logins)
 
     @property
@@ -310,6 +316,11 @@ class OpenNode:
         self._world.offload.close()
 
     @property
+    def _servers(self) -> tuple[Server, ...]:
+        of_broker = () if self.broker is None else (self.broker.server,)
+        return of_broker if self._connections is None else (*of_broker, self._connections.server)
+
+    @property
     def _process_file(self) -> str:
         return f"{self._directories.metadata.path}/{PROCESS_FILE}"
 
@@ -322,9 +333,6 @@ class OpenNode:
     def _made_metrics(self, listener: Listener) -> "NodeMetrics":
         """A node that tells none does not import them, and is up sooner."""
         make: type[NodeMetrics] = import_module("penstock.node.metrics").NodeMetrics
-        servers = [] if self.broker is None else [self.broker.server]
-        if self._connections is not None:
-            servers.append(self._connections.server)
         return make(
             world=self._world,
             config=self._config,
@@ -334,7 +342,8 @@ class OpenNode:
             directories=self._directories,
             local=self.local,
             broker=self.broker,
-            servers=servers,
+            servers=self._servers,
+            stats=self._stats,
         )
 
     def _made_alerts(self, security: NodeSecurity, logins: NodeLogins) -> "NodeAlerts":
@@ -350,6 +359,7 @@ class OpenNode:
             broker=self.broker,
             networks=security.networks,
             login=logins.at_brokers,
+            stats=self._stats,
         )
 
     def _log_recovery(self, started_ms: int) -> None:

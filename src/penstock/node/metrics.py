@@ -51,12 +51,9 @@ class NodeMetrics:
         local: LocalController,
         broker: BrokerParts | None,
         servers: Iterable[Server],
+        stats: RequestStats,
     ) -> None:
         cluster = config.cluster
-        stats = RequestStats()
-        servers = tuple(servers)
-        for server in servers:
-            server.count_requests(stats)
         self._group = group
         self._lag = LoopLag()
         self._changes = MetadataChanges(config.node_id)
@@ -70,7 +67,7 @@ class NodeMetrics:
             active_metrics(local),
             quorum_metrics(local),
             log_metrics(directories, world.disk),
-            connection_metrics(servers),
+            connection_metrics(tuple(servers)),
             request_metrics(stats),
             self._changes.source,
             self._lag.source,

@@ -1,7 +1,7 @@
 """The figures of the alerts, from the sources that `/metrics` asks too, in turns with the rest.
 
-Nothing is counted for them on the way of a request: a round reads the state that the node has
-anyway. Start reading at `FigureSources.snapshot`.
+A round reads the state that the node has anyway, and the counters of requests. Start
+reading at `FigureSources.snapshot`.
 """
 
 import asyncio
@@ -12,8 +12,9 @@ from penstock.alerts import rules
 from penstock.alerts.growth import Growth
 from penstock.alerts.machine import Snapshot
 from penstock.alerts.rule import WHOLE, Scope
+from penstock.broker.alerts.produce_figures import ProduceFigures
 from penstock.broker.controller.local_controller import LocalController
-from penstock.broker.metrics import cluster, groups, logs, replicas, transactions
+from penstock.broker.metrics import cluster, compaction, groups, logs, replicas, transactions
 from penstock.broker.partitions.partitions import Partitions
 from penstock.metrics.family import Sample, Source
 from penstock.model.identity import TopicPartition
@@ -30,6 +31,7 @@ ONE_SUBJECT = {
     replicas.UNDER_MIN.name: rules.UNDER_MIN_IN_SYNC.name,
     logs.OFFLINE.name: rules.DIRECTORY_OFFLINE.name,
     transactions.OLDEST.name: rules.TRANSACTION_OPEN.name,
+    compaction.LEFT_ALONE.name: rules.COMPACTION_FAILS.name,
     cluster.OFFLINE.name: rules.OFFLINE_PARTITIONS.name,
     cluster.FENCED.name: rules.BROKER_FENCED.name,
 }
@@ -46,12 +48,14 @@ class FigureSources:
         of_node: Sequence[Source],
         of_cluster: Source,
         partitions: Partitions | None,  # None: the node is no broker
+        produce: ProduceFigures,
         clock: Clock,
     ) -> None:
         self._local = local
         self._of_node = tuple(of_node)
         self._of_cluster = of_cluster
         self._partitions = partitions
+        self._produce = produce
         self._clock = clock
         self._growth: Growth[TopicPartition] = Growth()
 
@@ -70,6 +74,7 @@ class FigureSources:
         figures[rules.NO_CONTROLLER.name] = {WHOLE: 0.0 if has_leader else 1.0}
         if self._partitions is not None:
             self._add_growth(figures, self._partitions)
+        figures |= self._produce.look(now_ms=self._clock.monotonic_ms())
         return Snapshot(now_ms=self._clock.monotonic_ms(), scopes=scopes, figures=figures)
 
     def _add_growth(self, figures: Gathered, partitions: Partitions) -> None:

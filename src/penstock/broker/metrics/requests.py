@@ -76,18 +76,25 @@ def name_of(api_key: int) -> str:
     return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
 
 
+def bounds_ms(exponents: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple(2**exponent / 1000 for exponent in exponents)
+
+
+def cumulative_counts(times: ApiTimes, part: int, exponents: tuple[int, ...]) -> tuple[int, ...]:
+    """How many requests took less than each bound, and how many there were."""
+    counts = times.counts[part * BUCKETS : (part + 1) * BUCKETS]
+    # Whole microseconds of at most so many bits are less than the power of two.
+    return (*(sum(counts[: exponent + 1]) for exponent in exponents), sum(counts))
+
+
 def _histogram(
     family: Family, request: str, times: ApiTimes, part: int, exponents: tuple[int, ...]
 ) -> Steps:
     # One look: requests are answered between two steps, and what is told must add up.
-    counts = times.counts[part * BUCKETS : (part + 1) * BUCKETS]
+    *counts, total = cumulative_counts(times, part, exponents)
     sum_us = times.sums_us[part]
-    for exponent in exponents:
-        # Whole microseconds of at most so many bits are less than the power of two.
-        bound_ms = 2**exponent / 1000
-        total = sum(counts[: exponent + 1])
-        yield Sample(family, total, (request, repr(bound_ms)), BUCKET)
-    total = sum(counts)
+    for bound_ms, count in zip(bounds_ms(exponents), counts, strict=True):
+        yield Sample(family, count, (request, repr(bound_ms)), BUCKET)
     yield Sample(family, total, (request, "+Inf"), BUCKET)
     yield Sample(family, sum_us / 1000, (request,), SUM)
     yield Sample(family, total, (request,), COUNT)

@@ -9,7 +9,7 @@ The names are Apache Kafka's. A reply that needs no wait has no remote part; one
 counts all that it does after that as remote. Requests are counted one by one. The times of those
 that must be cheap are taken of one in 64, of all other APIs each time: with thousands of requests a
 second that is exact enough, and costs most of them a look at a counter. One object belongs to all
-listeners of a node; without metrics there is none.
+listeners of a node; without metrics and alerts there is none.
 
 Invariant: the parts of a request add up to its total, to the microsecond.
 """

@@ -94,7 +94,7 @@ class ControllerServices:
     local: LocalController
     served: Mapping[ApiKey, VersionRange]
     authorizer: Authorizer | None = None
-    request_stats: RequestStats | None = None  # None: nobody asks for metrics
+    request_stats: RequestStats | None = None  # None: neither metrics nor alerts
 
     @property
     def image(self) -> Image:
@@ -141,7 +141,7 @@ class Services:
     verified_turns: VerifiedTurns = field(default_factory=VerifiedTurns)
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
     authorizer: Authorizer | None = None  # None: everyone may do all
-    request_stats: RequestStats | None = None  # None: nobody asks for metrics
+    request_stats: RequestStats | None = None  # None: neither metrics nor alerts
     telemetry: "ClientTelemetry | None" = None  # None: no metrics of clients are shown here
 
     @property

@@ -110,6 +110,23 @@ class AlertSettings:
         "An alert fires when more records a second than this are written to the partitions that"
         " this node leads; else never.",
     )
+    penstock_alerts_produce_error_ratio: float = declare(
+        0.01,
+        SettingType.DOUBLE,
+        fraction(0, 1),
+        "An alert fires when produce requests have more errors than this part of their number.",
+    )
+    penstock_alerts_produce_ms: int = long(
+        1_000,
+        "An alert fires when one of 100 produce requests takes longer than this.",
+        int64(0),
+    )
+    penstock_alerts_produce_window_ms: int = long(
+        300_000,
+        "Over the last so many milliseconds the errors and times of produce requests are"
+        " counted for their alerts.",
+        int64(1),
+    )
 
 
 ALERT_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(AlertSettings))
