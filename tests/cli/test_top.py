@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from penstock.alerts.machine import State, Transition
+from penstock.alerts.report import report_of
+from penstock.alerts.rules import DISK_FILLING
 from penstock.cli.top_rows import NodeState, Picture, picture_of
 from penstock.client.admin.cluster_sample import Sampler
 from penstock.client.network.cluster import Cluster
+from penstock.model.identity import NodeId
+from penstock.model.settings.alerts import ALERTS_TOPIC
 from penstock.testing import Broker
 from rig.authorised_node import authorised_node
 from rig.client_cluster import run_with_cluster
@@ -122,6 +127,26 @@ def test_a_group_with_members_and_a_node_that_was_killed_are_told(
     problems = {(one["problem"], one["about"]) for one in told["problems"]}
     assert ("node", f"node {killed['id']}") in problems
     assert {("under-replicated", f"{orders}-{index}") for index in range(3)} <= problems
+
+
+def test_alerts_are_problems_while_they_fire(penstock: Broker) -> None:
+    """The same command shows that they begin and end, so their topic is read again."""
+
+    def tell(state: State) -> None:
+        told = Transition(rule=DISK_FILLING, subject="/data", state=state, value=0.9)
+        report = report_of(told, node_id=NodeId(1), is_broker=True, now_ms=1_700_000_000_000)
+        producer = Producer({"bootstrap.servers": penstock.bootstrap})
+        producer.produce(ALERTS_TOPIC, report.body, key=report.key)
+        assert producer.flush(60) == 0
+
+    with live(penstock) as terminal:
+        terminal.until("nothing fires", lambda lines: "no problems" in lines)
+        penstock.topic(ALERTS_TOPIC)
+        tell(State.FIRING)
+        row = "alert    PenstockDiskFilling  warning, node 1, /data, 90%"
+        terminal.until("it fires", lambda lines: "1 alert" in lines and row in lines)
+        tell(State.CLEARED)
+        terminal.until("it has cleared", lambda lines: "no problems" in lines)
 
 
 def test_into_a_pipe_it_prints_one_picture(run: Run, penstock: Broker) -> None:

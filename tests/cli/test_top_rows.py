@@ -8,6 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from penstock.alerts.machine import State, Transition
+from penstock.alerts.report import Report, report_of
+from penstock.alerts.rule import Rule
+from penstock.alerts.rules import DISK_FILLING, GROUP_LAG, OFFLINE_PARTITIONS, PRODUCE_SLOW
 from penstock.cli.top_draw import drawn, natural_width, shared
 from penstock.cli.top_rows import NodeState, Picture, ProblemKind, picture_of
 from penstock.cli.top_values import picture_value
@@ -43,6 +47,7 @@ def sample(
     known: Sequence[int] = (1, 2, 3),
     in_sync_min: int = 2,
     refused: Sequence[str] = (),
+    alerts: Sequence[Report] = (),
 ) -> ClusterSample:
     alive = [NodeId(node) for node in known if node not in fenced]
     return ClusterSample(
@@ -69,7 +74,13 @@ def sample(
         answers={NodeId(node): answer for node, answer in answers.items()},
         in_sync_min=dict.fromkeys(topics, in_sync_min),
         refused=refused,
+        alerts=alerts,
     )
+
+
+def fires(rule: Rule, value: float, *, node: int = 1, subject: str = "") -> Report:
+    told = Transition(rule=rule, subject=subject, state=State.FIRING, value=value)
+    return report_of(told, node_id=NodeId(node), is_broker=True, now_ms=1)
 
 
 def answer(
@@ -164,6 +175,23 @@ def test_a_partition_is_told_once_with_its_worst_problem_and_the_worst_come_firs
     ]
 
 
+def test_alerts_that_fire_are_the_last_problems_with_critical_ones_first() -> None:
+    reports = [
+        fires(DISK_FILLING, 0.914, node=77, subject="/data"),
+        fires(PRODUCE_SLOW, 1500.4),
+        fires(OFFLINE_PARTITIONS, 2),
+    ]
+    told = sample(1, {"a": [partition(0, 1, (1, 2))]}, {1: answer({})}, alerts=reports)
+    found = [(row.kind, row.about, row.detail) for row in picture_of(None, told).problems]
+    kind = ProblemKind.ALERT
+    assert [one for one in found if one[0] is ProblemKind.UNDER_REPLICATED] == found[-4:-3]
+    assert found[-3:] == [
+        (kind, "PenstockOfflinePartitions", "critical, 2"),
+        (kind, "PenstockDiskFilling", "warning, node 77 (away), /data, 91.4%"),
+        (kind, "PenstockProduceSlow", "warning, node 1, 1500ms"),
+    ]
+
+
 def test_a_node_that_nobody_knows_any_more_is_offline_and_keeps_its_host_for_a_while() -> None:
     before = whole(1, (1, 1, 1), ())
     after = sample(2, TOPICS, {1: answer({}), 2: answer({})}, known=(1, 2))
@@ -200,7 +228,17 @@ def hostile() -> Picture:
     place = TopicPartition(HOSTILE, 0)
     groups = [group(HOSTILE + str(index), {place: 0}) for index in range(40)]
     told = answer({place: (0, 10**12, 10**15)}, groups)
-    return picture_of(None, sample(1, topics, {1: told}, fenced=[2, 3], refused=[HOSTILE]))
+    return picture_of(
+        None,
+        sample(
+            1,
+            topics,
+            {1: told},
+            fenced=[2, 3],
+            refused=[HOSTILE],
+            alerts=[fires(GROUP_LAG, 400, subject=HOSTILE)],
+        ),
+    )
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
@@ -244,6 +282,6 @@ def test_no_more_rows_are_shared_than_there_are(wanted: list[int], available: in
 
 def test_json_has_the_first_of_each_and_how_many_there_are() -> None:
     value = picture_value(hostile(), top=1)
-    assert value["totals"] == {"nodes": 3, "topics": 2, "groups": 40, "problems": 3}
+    assert value["totals"] == {"nodes": 3, "topics": 2, "groups": 40, "problems": 4}
     assert isinstance(value["groups"], list)
     assert [one["lag"] for one in value["groups"]] == [10**12]

@@ -11,13 +11,13 @@ import click
 
 from penstock.alerts.machine import State
 from penstock.alerts.report import CLUSTER_OWNER, Report
-from penstock.alerts.rule import Scope, Severity, Unit
+from penstock.alerts.rule import Scope, Severity
 from penstock.cli import status
+from penstock.cli.alert_figures import figure_text, seconds_text
 from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.escape import escaped_json
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
-from penstock.cli.times import duration_text
 from penstock.client.admin.alert_reports import read_reports
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused
@@ -154,9 +154,9 @@ def _print(found: Iterable[Told], *, now_ms: int) -> None:
                 one.report.alert,
                 _place(one),
                 one.report.subject or None,
-                _figure(one.report),
+                figure_text(one.report),
                 one.report.state.value,
-                _seconds(max(now_ms - one.report.at_ms, 0) / 1000),
+                seconds_text(max(now_ms - one.report.at_ms, 0) / 1000),
             )
             for one in found
         ),
@@ -176,33 +176,10 @@ def _place(one: Told) -> str:
     return f"node {one.report.node}{' (away)' if one.is_away else ''}"
 
 
-def _figure(report: Report) -> str | None:
-    value = report.value
-    if value is None:
-        return None
-    match report.unit:
-        case Unit.SECONDS.value:
-            return _seconds(value)
-        case Unit.MILLISECONDS.value:
-            return f"{value:.0f}ms"
-        case Unit.RATIO.value:
-            return f"{value:.0%}"
-        case Unit.PER_SECOND.value:
-            return f"{value:.0f}/s"
-    return f"{value:g}"
-
-
-def _seconds(value: float) -> str:
-    """A certificate that has expired has less than nothing left."""
-    whole = abs(round(value))
-    text = f"{whole}s" if whole < 60 else duration_text(whole * 1000)
-    return f"-{text}" if value < 0 and whole else text
-
-
 def _line(report: Report) -> str:
     at = datetime.fromtimestamp(report.at_ms / 1000, UTC)
     about = f" {report.subject}" if report.subject else ""
-    figure = _figure(report)
+    figure = figure_text(report)
     return (
         f"{at:%Y-%m-%dT%H:%M:%SZ} {report.state.value} {report.severity.value} {report.alert}"
         f" {report.owner}{about}{'' if figure is None else f' {figure}'}"

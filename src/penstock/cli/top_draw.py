@@ -19,6 +19,7 @@ from penstock.model.lazy_dataclass import dataclass
 BETWEEN = 2  # characters between two columns
 SECTION_LINES = 3  # of a section without its rows: an empty line, its title, its columns
 KEYS = "q ends"
+MILD = (ProblemKind.UNDER_REPLICATED, ProblemKind.ALERT)
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -119,6 +120,8 @@ def _head(
 def counted(kind: ProblemKind, count: int) -> str:
     if kind is ProblemKind.NODE:
         return f"{count} {'node' if count == 1 else 'nodes'} away"
+    if kind is ProblemKind.ALERT:
+        return f"{count} {'alert' if count == 1 else 'alerts'}"
     return f"{count} {kind.value}"
 
 
@@ -165,7 +168,7 @@ def _sections(picture: Picture, *, top: int) -> list[Section]:
                 (
                     Text(
                         one.kind.value,
-                        style="yellow" if one.kind is ProblemKind.UNDER_REPLICATED else "bold red",
+                        style="yellow" if one.kind in MILD else "bold red",
                     ),
                     _text(one.about),
                     _text(one.detail),

@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
+from penstock.alerts.report import Report
+from penstock.alerts.rule import Scope, Severity
+from penstock.cli.alert_figures import figure_text
 from penstock.client.admin.cluster_sample import ClusterSample
 from penstock.client.admin.group_samples import WITH_OFFSETS, GroupSample
 from penstock.client.admin.partition_rates import Look, PartitionRate, rates_between
@@ -32,6 +35,7 @@ class ProblemKind(Enum):
     DIRECTORY = "directory offline"
     UNDER_MIN_IN_SYNC = "under min in-sync"
     UNDER_REPLICATED = "under-replicated"
+    ALERT = "alert"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,9 +246,25 @@ def _problems(then: ClusterSample, nodes: tuple[NodeRow, ...]) -> tuple[ProblemR
         kind = _kind(then, place, one)
         if kind is not None:
             found.append(_problem(kind, str(place), _detail(then, place, one)))
+    for report in sorted(then.alerts, key=_alert_order):
+        found.append(_problem(ProblemKind.ALERT, report.alert, _alert_detail(then, report)))
     order = list(ProblemKind)
     found.sort(key=lambda row: order.index(row.kind))
     return tuple(found)
+
+
+def _alert_order(report: Report) -> tuple[bool, int, str, str]:
+    return report.severity is not Severity.CRITICAL, report.at_ms, report.alert, report.subject
+
+
+def _alert_detail(then: ClusterSample, report: Report) -> str:
+    """An alert of a broker that is away may have ended: nobody tells."""
+    words = [report.severity.value]
+    if report.scope is Scope.NODE:
+        is_away = report.is_broker and NodeId(report.node) not in then.view.brokers
+        words.append(f"node {report.node}{' (away)' if is_away else ''}")
+    figure = figure_text(report)
+    return ", ".join([*words, *(one for one in (report.subject, figure) if one)])
 
 
 def _problem(kind: ProblemKind, about: str, detail: str) -> ProblemRow:

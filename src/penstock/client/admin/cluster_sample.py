@@ -8,7 +8,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from penstock.alerts.machine import State
+from penstock.alerts.report import Report
 from penstock.client.admin.admin import Admin, BrokerDescription
+from penstock.client.admin.alert_reports import read_reports
 from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.admin.group_samples import GroupSample, sample_groups
 from penstock.client.admin.quorum import describe_quorum
@@ -27,6 +30,7 @@ from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
+from penstock.model.settings.alerts import ALERTS_TOPIC
 
 IN_SYNC_MIN = "min.insync.replicas"
 ATTEMPTS = 3
@@ -55,6 +59,7 @@ class ClusterSample:
     answers: Mapping[NodeId, NodeAnswer]  # of those that are not
     in_sync_min: Mapping[str, int]  # by topic, where it is told
     refused: Sequence[str] = ()  # what could not be asked of the cluster
+    alerts: Sequence[Report] = ()  # that fire, where nodes tell them in a topic
 
 
 class Sampler:
@@ -62,6 +67,8 @@ class Sampler:
         self.cluster = cluster
         self._in_sync_min: dict[str, int] = {}
         self._settings_until_ms = 0
+        self._alerts: tuple[Report, ...] = ()
+        self._alerts_until: dict[TopicPartition, Offset] = {}  # so far they are read
 
     async def take(self) -> ClusterSample:
         """ClientError when no broker answers. One that goes away over a question is no answer:
@@ -94,14 +101,17 @@ class Sampler:
                 node: tasks.create_task(_answer(self.cluster, node, places))
                 for node, places in led.items()
             }
+        answers = {node: task.result() for node, task in asked.items()}
+        await self._learn_alerts(view, answers, refused)
         return ClusterSample(
             at_ms=at_ms,
             view=view,
             controller=controller,
             brokers=brokers,
-            answers={node: task.result() for node, task in asked.items()},
+            answers=answers,
             in_sync_min={name: n for name, n in self._in_sync_min.items() if name in view.topics},
             refused=refused,
+            alerts=self._alerts,
         )
 
     async def _brokers(self, view: ClusterView) -> tuple[BrokerDescription, ...]:
@@ -144,6 +154,31 @@ class Sampler:
             for entry in entries:
                 if entry.name == IN_SYNC_MIN and entry.value is not None:
                     self._in_sync_min[resource.name] = int(entry.value)
+
+    async def _learn_alerts(
+        self, view: ClusterView, answers: Mapping[NodeId, NodeAnswer], refused: list[str]
+    ) -> None:
+        """Their topic is read when it has grown. While its leader does not answer, they are taken
+        for what they were.
+        """
+        if ALERTS_TOPIC not in view.topics:
+            self._alerts, self._alerts_until = (), {}
+            return
+        ends = {
+            place: offset
+            for answer in answers.values()
+            for place, offset in answer.end_offset.items()
+            if place.topic == ALERTS_TOPIC
+        }
+        if len(ends) < len(view.topics[ALERTS_TOPIC].partitions) or ends == self._alerts_until:
+            return
+        try:
+            reports = await read_reports(self.cluster, ALERTS_TOPIC)
+        except ClientError as error:
+            refused.append(f"alerts: {error}")
+            return
+        self._alerts = tuple(one for one in reports.values() if one.state is State.FIRING)
+        self._alerts_until = ends
 
 
 async def _answer(cluster: Cluster, node: NodeId, led: Sequence[TopicPartition]) -> NodeAnswer:
