@@ -13,7 +13,11 @@ from penstock.metrics.telemetry.instances import (
 )
 from penstock.model.error import ErrorCode
 from penstock.model.limit import TELEMETRY_INSTANCES_MAX
-from penstock.model.settings.client_metrics import parse_subscription
+from penstock.model.settings.client_metrics import (
+    CLIENT_METRICS_SETTINGS,
+    INTERVAL_MS_DEFAULT,
+    parse_subscription,
+)
 
 E = ErrorCode
 NO_ID = bytes(16)
@@ -110,6 +114,13 @@ def test_a_client_has_all_subscriptions_that_match_it_at_the_shortest_interval()
     broker.subscribe("others", metrics="org.c", interval_ms="1000", match="client_id=payment.*")
     broker.asks(0)
     assert (broker.metrics, broker.interval_ms) == (("org.a", "org.b"), 5_000)
+
+
+def test_an_interval_above_five_minutes_counts_as_five_and_its_setting_says_so() -> None:
+    broker = Broker(metrics="org.a", interval_ms="3600000")
+    broker.asks(0)
+    assert broker.interval_ms == INTERVAL_MS_DEFAULT == 300_000
+    assert "above 5 minutes counts as 5" in CLIENT_METRICS_SETTINGS["interval.ms"].doc
 
 
 def test_all_metrics_include_every_other() -> None:

@@ -1,8 +1,9 @@
 """Clients that push metrics: what each one is asked for, and whether it may push now.
 
 The broker remembers a client instance from its first request. The subscriptions that match the
-client together are its own: the metrics of all of them, at the shortest interval. Their checksum is
-the subscription id, by which a push shows that it knows them. As in Apache Kafka:
+client together are its own: the metrics of all of them, at the shortest interval, which is never
+above INTERVAL_MS_DEFAULT. Their checksum is the subscription id, by which a push shows that it
+knows them. As in Apache Kafka:
 
     asks again before its interval is over   THROTTLING_QUOTA_EXCEEDED, unless its last push was
                                              refused because of the subscription or the compression
@@ -178,7 +179,7 @@ class ClientInstances:
         attributes = client.attributes(instance_id)
         effort = Effort(left=REGEX_STEPS_MAX)
         metrics: set[str] = set()
-        interval_ms = INTERVAL_MS_DEFAULT
+        interval_ms = INTERVAL_MS_DEFAULT  # where Apache Kafka's minimum begins too
         for subscription in self._subscriptions.values():
             if subscription.is_for(attributes, effort):
                 metrics |= subscription.metrics

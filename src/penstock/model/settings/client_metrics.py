@@ -108,7 +108,7 @@ CLIENT_METRICS_SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 SettingType.INT,
                 str(INTERVAL_MS_DEFAULT),
                 int32(),
-                "How often a client pushes its metrics: 100 ms to an hour.",
+                "How often a client pushes: 100 ms to an hour; above 5 minutes counts as 5.",
             ),
             _setting(
                 MATCH,
