@@ -27,13 +27,14 @@ def test_gauges_and_sums_are_read_with_the_attributes_of_their_resource() -> Non
         total("open", point(4), monotonic=False),
         group_id="g",
     )
+    shared = {"group_id": "g"}
     assert read(data) == Read(
         [
-            Point("latency", Meaning.GAUGE, {"group_id": "g", "node_id": "1"}, 1.5),
-            Point("latency", Meaning.GAUGE, {"group_id": "g", "node_id": "-2"}, 2.5),
-            Point("sent", Meaning.TOTAL, {"group_id": "g"}, 7),
-            Point("more", Meaning.INCREASE, {"group_id": "g", "flag": "true", "part": "0.5"}, 3),
-            Point("open", Meaning.GAUGE, {"group_id": "g"}, 4),
+            Point("latency", Meaning.GAUGE, {"node_id": "1"}, 1.5, shared),
+            Point("latency", Meaning.GAUGE, {"node_id": "-2"}, 2.5, shared),
+            Point("sent", Meaning.TOTAL, {}, 7, shared),
+            Point("more", Meaning.INCREASE, {"flag": "true", "part": "0.5"}, 3, shared),
+            Point("open", Meaning.GAUGE, {}, 4, shared),
         ],
         0,
     )

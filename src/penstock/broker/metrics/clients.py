@@ -11,7 +11,7 @@ INSTANCES = gauge(
 SERIES = gauge("penstock_telemetry_series", "Series that clients have pushed and that are told.")
 LEFT_OUT = counter(
     "penstock_telemetry_left_out_total",
-    "Values that clients pushed and that are not told: too many, or no metrics.",
+    "Values that clients pushed and that are not told: too many, too large, or no metrics.",
 )
 PUSHES = counter(
     "penstock_telemetry_pushes_total",

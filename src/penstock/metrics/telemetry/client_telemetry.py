@@ -110,7 +110,7 @@ class ClientTelemetry:
         except (CorruptBatch, MalformedTelemetry):
             return ErrorCode.INVALID_RECORD
         self.series.left_out += read.left_out
-        self.series.take(push.instance_id, instance, read.points, now_ms=now_ms)
+        yield from self.series.take(push.instance_id, instance, read.points, now_ms=now_ms)
         return ErrorCode.NONE
 
     def _client(self, peer: Peer, client_id: str) -> Client:

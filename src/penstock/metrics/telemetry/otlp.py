@@ -32,6 +32,7 @@ DOUBLE, SIGNED = struct.Struct("<d"), struct.Struct("<q")
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
 Attributes = dict[str, str]
+NO_ATTRIBUTES: Attributes = {}
 
 
 class MalformedTelemetry(PenstockError):
@@ -49,8 +50,9 @@ class Meaning(Enum):
 class Point(NamedTuple):
     name: str
     meaning: Meaning
-    attributes: Attributes
+    attributes: Attributes  # its own, which take the place of shared ones
     value: float
+    shared: Attributes = NO_ATTRIBUTES  # of its resource: one object for all points of it
 
 
 class Read(NamedTuple):
@@ -108,7 +110,7 @@ def _metric(
             return Read(read.points, read.left_out + len(points) - index)
         value, own = yield from _point(data, first, last)
         if value is not None:
-            read.points.append(Point(name, meaning, {**shared, **own}, value))
+            read.points.append(Point(name, meaning, own, value, shared))
     return read
 
 
