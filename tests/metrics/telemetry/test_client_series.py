@@ -106,6 +106,16 @@ def test_a_name_is_of_one_kind_in_a_scrape() -> None:
     assert kinds == {f"{PREFIX}x_total": Kind.COUNTER, f"{PREFIX}x_total_value": Kind.GAUGE}
 
 
+@pytest.mark.parametrize("name", ["x_created", "x_total_total"])
+def test_a_counter_is_not_taken_for_a_part_of_another(name: str) -> None:
+    series = ClientSeries()
+    points = [Point(one, Meaning.TOTAL, {}, 1) for one in ("x", name)]
+    push(series, key(1), instance(), points)
+    page = Exposition(()).page(told(series), OPEN_METRICS).text.decode()
+    families = [one.name for one in open_metrics_families(page) if one.name.startswith(PREFIX)]
+    assert len(families) == 2
+
+
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_a_counter_is_a_number_that_grows(value: float) -> None:
     series = ClientSeries()

@@ -34,7 +34,7 @@ HELP = "Pushed by clients (KIP-714)."
 OWN_LABELS = ("client_id", "client_instance_id", "client_software_name", "client_software_version")
 OF_HISTOGRAMS = ("le", "quantile")
 OTHER_CHARACTERS = re.compile(r"[^a-zA-Z0-9_]")
-# A gauge with such a name would be taken for a part of a counter.
+# A metric with such a name would be taken for a part of a counter.
 ENDS_OF_COUNTERS = (TOTAL, "_created")
 Labels = tuple[tuple[str, str], ...]
 Key = tuple[str, Kind, Labels]
@@ -174,11 +174,15 @@ def key_of(point: Point, shared: Mapping[str, str]) -> Key | None:
     name = PREFIX + OTHER_CHARACTERS.sub("_", point.name)
     labels = {**shared, **labels_of(point.attributes)}
     own = tuple(sorted((label, text) for label, text in labels.items() if text))
+    if point.meaning is not Meaning.GAUGE:
+        name = name.removesuffix(TOTAL)
+    if name.endswith(ENDS_OF_COUNTERS):
+        name += "_value"
     if point.meaning is Meaning.GAUGE:
-        return (name + "_value" if name.endswith(ENDS_OF_COUNTERS) else name), Kind.GAUGE, own
+        return name, Kind.GAUGE, own
     if not math.isfinite(point.value) or point.value < 0:
         return None
-    return name.removesuffix(TOTAL) + TOTAL, Kind.COUNTER, own
+    return name + TOTAL, Kind.COUNTER, own
 
 
 def labels_of(attributes: Attributes) -> dict[str, str]:
