@@ -10,7 +10,11 @@ from penstock.metrics.telemetry.instances import Client, ClientInstances, Instan
 from penstock.metrics.telemetry.otlp import MalformedTelemetry, Steps, read_points
 from penstock.metrics.telemetry.series import ClientSeries
 from penstock.model.error import ErrorCode
-from penstock.model.limit import TELEMETRY_SERIES_PER_CLIENT_MAX
+from penstock.model.limit import (
+    TELEMETRY_EXPIRE_MS,
+    TELEMETRY_SERIES_PER_CLIENT_MAX,
+    TELEMETRY_TEXT_CHARS_MAX,
+)
 from penstock.model.settings.client_metrics import Subscription
 from penstock.records.compression import Codec, decompress
 from penstock.records.errors import CorruptBatch, OversizedBatch
@@ -41,13 +45,14 @@ class ClientTelemetry:
         self.pushes: Counter[ErrorCode] = Counter()
         self._software: dict[Peer, tuple[str, str]] = {}  # of open connections
         self._instance_of: dict[Peer, bytes] = {}  # the same: the one that it spoke of last
+        self._expired_ms: int | None = None  # when silent clients were last looked for
 
     def subscribe(self, name: str, subscription: Subscription | None) -> None:
         self.instances.subscribe(name, subscription)
 
     def note_software(self, peer: Peer, *, name: str, version: str) -> None:
-        """A client says what it is when it asks for the APIs."""
-        self._software[peer] = (name, version)
+        """A client says what it is when it asks for the APIs, even before it logs in."""
+        self._software[peer] = (_cut(name), _cut(version))
 
     def note_closed(self, peer: Peer) -> None:
         """A connection has ended. What its client has pushed is shown a while longer."""
@@ -83,6 +88,8 @@ class ClientTelemetry:
             codec=request.compression_type,
             size_bytes=len(metrics),
         )
+        if self._expired_ms is None or now_ms - self._expired_ms >= TELEMETRY_EXPIRE_MS:
+            self.expire(now_ms=now_ms)  # maybe nobody scrapes
         found = self.instances.push(push, self._client(peer, client_id), now_ms=now_ms)
         if isinstance(found, Instance):
             self._instance_of[peer] = push.instance_id
@@ -94,6 +101,7 @@ class ClientTelemetry:
         return error
 
     def expire(self, *, now_ms: int) -> None:
+        self._expired_ms = now_ms
         self.instances.expire(now_ms=now_ms)
         self.series.expire(now_ms=now_ms)
 
@@ -117,9 +125,14 @@ class ClientTelemetry:
         host, port = peer
         name, version = self._software.get(peer, UNKNOWN_SOFTWARE)
         return Client(
-            client_id=client_id,
+            client_id=_cut(client_id),
             software_name=name,
             software_version=version,
             host=host,
             port=port,
         )
+
+
+def _cut(text: str) -> str:
+    """Of what a client says it is, no more is kept: neither shown nor matched by patterns."""
+    return text[:TELEMETRY_TEXT_CHARS_MAX]
