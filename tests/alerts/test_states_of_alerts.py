@@ -146,6 +146,28 @@ def test_subjects_beyond_the_bound_are_counted_and_left_out() -> None:
     assert len(watched.alerts.tracked) == 2
 
 
+def test_too_many_subjects_of_one_rule_keep_no_other_rule_from_firing() -> None:
+    many, lost = rule("Many"), rule("Lost")
+    watched = Watched(many, lost, tracked_max=2)
+    watched.alerts.adopt([AlertKey("Many", "a"), AlertKey("Many", "b")], now_ms=0)
+    figures = {"Many": {"a": 11.0, "b": 11.0, "c": 11.0}, "Lost": {WHOLE: 11.0}}
+    told = [
+        one.rule.name
+        for now_ms in (0, 60)
+        for one in watched.alerts.evaluate(Snapshot(now_ms=now_ms, scopes=NODE, figures=figures))
+    ]
+    watched.alerts.check()
+    assert told == ["Lost"]
+    assert watched.alerts.left_out == 1
+
+
+def test_a_rule_whose_subjects_are_too_many_leaves_room_to_adopt_others() -> None:
+    watched = Watched(rule("Many"), rule("Lost"), tracked_max=1)
+    watched.alerts.adopt([AlertKey("Many", "a"), AlertKey("Lost", WHOLE)], now_ms=0)
+    watched.alerts.check()
+    assert [one.rule.name for one in watched.alerts.firing()] == ["Many", "Lost"]
+
+
 @given(
     st.lists(
         st.tuples(

@@ -11,7 +11,8 @@ node does not speak for any more is forgotten without a word: another node tells
 
 Invariants
  1  For each rule and subject, firing and cleared are told in turns, firing first.
- 2  At most `tracked_max` alerts are pending or firing.
+ 2  At most `tracked_max` alerts of a rule are pending or firing: many subjects of one rule keep no
+    other rule from firing.
  3  A pending alert has no `within_since_ms`.
 """
 
@@ -71,19 +72,24 @@ class Alerts:
     def __init__(self, rules: Iterable[Rule], *, tracked_max: int) -> None:
         self._rules = {rule.name: rule for rule in rules}
         self._tracked_max = tracked_max
-        self._alerts: dict[AlertKey, Alert] = {}
+        self._alerts: dict[str, dict[str, Alert]] = {name: {} for name in self._rules}
         self.left_out = 0  # subjects of the last snapshot that found no room
 
     @property
     def tracked(self) -> Mapping[AlertKey, Alert]:
-        return self._alerts
+        return {
+            AlertKey(name, subject): alert
+            for name, alerts in self._alerts.items()
+            for subject, alert in alerts.items()
+        }
 
     def firing(self) -> tuple[Alert, ...]:
-        return tuple(one for one in self._alerts.values() if one.phase is Phase.FIRING)
+        return tuple(one for one in self.tracked.values() if one.phase is Phase.FIRING)
 
     def check(self) -> None:
-        assert len(self._alerts) <= self._tracked_max  # invariant 2
-        for key, alert in self._alerts.items():
+        for alerts in self._alerts.values():
+            assert len(alerts) <= self._tracked_max  # invariant 2
+        for key, alert in self.tracked.items():
             assert key == (alert.rule.name, alert.subject)
             if alert.phase is Phase.PENDING:
                 assert alert.within_since_ms is None  # invariant 3
@@ -97,8 +103,7 @@ class Alerts:
             if rule.scope not in snapshot.scopes:
                 continue
             figures = snapshot.figures.get(rule.name, {})
-            known = [key.subject for key in self._alerts if key.rule == rule.name]
-            for subject in sorted({*known, *figures}):
+            for subject in sorted({*self._alerts[rule.name], *figures}):
                 value = figures.get(subject)
                 if value is None and subject in figures:
                     continue  # not known now
@@ -113,11 +118,14 @@ class Alerts:
         """
         for key in keys:
             rule = self._rules.get(key.rule)
-            known = self._alerts.get(key)
-            if rule is None or (known is None and len(self._alerts) >= self._tracked_max):
+            if rule is None:
+                continue
+            alerts = self._alerts[rule.name]
+            known = alerts.get(key.subject)
+            if known is None and len(alerts) >= self._tracked_max:
                 continue
             if known is None or known.phase is Phase.PENDING:
-                self._alerts[key] = Alert(
+                alerts[key.subject] = Alert(
                     rule=rule,
                     subject=key.subject,
                     phase=Phase.FIRING,
@@ -128,15 +136,15 @@ class Alerts:
     def _take(
         self, rule: Rule, subject: str, value: float | None, now_ms: int
     ) -> Transition | None:
-        key = AlertKey(rule.name, subject)
-        alert = self._alerts.get(key)
+        alerts = self._alerts[rule.name]
+        alert = alerts.get(subject)
         if value is None or not rule.is_beyond(value):
-            return None if alert is None else self._within(key, alert, value, now_ms)
+            return None if alert is None else self._within(alert, value, now_ms)
         if alert is None:
-            if len(self._alerts) >= self._tracked_max:
+            if len(alerts) >= self._tracked_max:
                 self.left_out += 1
                 return None
-            alert = self._alerts[key] = Alert(
+            alert = alerts[subject] = Alert(
                 rule=rule, subject=subject, phase=Phase.PENDING, since_ms=now_ms, value=value
             )
         alert.value = value
@@ -147,20 +155,18 @@ class Alerts:
         alert.since_ms = now_ms
         return Transition(rule=rule, subject=subject, state=State.FIRING, value=value)
 
-    def _within(
-        self, key: AlertKey, alert: Alert, value: float | None, now_ms: int
-    ) -> Transition | None:
+    def _within(self, alert: Alert, value: float | None, now_ms: int) -> Transition | None:
         if alert.phase is Phase.PENDING:
-            del self._alerts[key]
+            del self._alerts[alert.rule.name][alert.subject]
             return None
         if alert.within_since_ms is None:
             alert.within_since_ms = now_ms
         if now_ms - alert.within_since_ms < alert.rule.clears_after_ms:
             return None
-        del self._alerts[key]
+        del self._alerts[alert.rule.name][alert.subject]
         return Transition(rule=alert.rule, subject=alert.subject, state=State.CLEARED, value=value)
 
     def _forget_other_scopes(self, scopes: frozenset[Scope]) -> None:
-        for key, alert in list(self._alerts.items()):
-            if alert.rule.scope not in scopes:
-                del self._alerts[key]
+        for rule in self._rules.values():
+            if rule.scope not in scopes:
+                self._alerts[rule.name].clear()

@@ -131,7 +131,7 @@ METRICS_LAGS_MAX = 10_000  # partitions of groups whose lag is told
 METRICS_LAG_AGES_MAX = 1_000  # of those with a lag in seconds: each may cost a read from a file
 
 # Alerts
-ALERTS_TRACKED_MAX = 1_000  # of one node, pending or firing: one for each rule and subject
+ALERTS_TRACKED_MAX = 1_000  # of one rule at one node, pending or firing: one for each subject
 ALERTS_RESTART_MS = 5_000  # after a fault of ours in what evaluates or tells them
 ALERT_REPORTS_WAITING_MAX = 10_000  # for the topic, and for the webhook
 ALERT_TOPIC_MS_MAX = 10_000  # for one attempt to read it, or to write what waits
