@@ -1,12 +1,16 @@
 """A POST has a status, or an error that does not tell the address."""
 
 import asyncio
+import ssl
+import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from penstock.world.errors import NetworkError
-from penstock.world.web import post_json
+from penstock.world.web import WebAddress
+from rig.tls_files import TlsFiles
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -15,7 +19,8 @@ def posted(serve: Serve, *, timeout_ms: int = 60_000) -> int:
     async def scenario() -> int:
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            return await post_json(f"http://127.0.0.1:{port}/secret", b"{}", timeout_ms=timeout_ms)
+            address = WebAddress(f"http://127.0.0.1:{port}/secret")
+            return await address.post_json(b"{}", timeout_ms=timeout_ms)
 
     return asyncio.run(scenario())
 
@@ -54,3 +59,39 @@ def test_one_that_does_not_answer_is_given_up() -> None:
 
     with pytest.raises(NetworkError, match="no answer within 50 ms"):
         posted(serve, timeout_ms=50)
+
+
+def posted_with_tls(
+    files: TlsFiles, *, certified_for: str, monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """The statuses of two documents, to a server with a certificate for a host."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.trusted))
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(files.node(hosts=(certified_for,)))
+
+    async def scenario() -> list[int]:
+        serve = answering(b"HTTP/1.1 204 No Content\r\n\r\n")
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_side) as server:
+            port = server.sockets[0].getsockname()[1]
+            address = WebAddress(f"https://127.0.0.1:{port}/secret")
+            return [await address.post_json(b"{}", timeout_ms=60_000) for _ in range(2)]
+
+    return asyncio.run(scenario())
+
+
+def test_what_tls_needs_is_made_once_and_off_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    make = ssl.create_default_context
+
+    def watched() -> ssl.SSLContext:
+        threads.append(threading.current_thread())
+        return make()
+
+    monkeypatch.setattr(ssl, "create_default_context", watched)
+    files = TlsFiles(tmp_path)
+    statuses = posted_with_tls(files, certified_for="127.0.0.1", monkeypatch=monkeypatch)
+    assert statuses == [204, 204]
+    [made_by] = threads
+    assert made_by is not threading.current_thread()

@@ -29,27 +29,36 @@ def _read(url: str, bytes_max: int) -> bytes:
         raise NetworkError(f"{type(error).__name__}: {error}") from error
 
 
-async def post_json(url: str, body: bytes, *, timeout_ms: int) -> int:
-    """The status of the answer; the rest of it is not read, and no redirection followed.
-    NetworkError, without the address, when there is none in time.
-    """
-    try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            return await _post(url, body)
-    except TimeoutError as late:
-        raise NetworkError(f"no answer within {timeout_ms} ms") from late
-    except (OSError, ValueError) as error:
-        raise NetworkError(f"{type(error).__name__}: {error}") from error
+class WebAddress:
+    """An address that takes small documents, one connection each."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        # Made once and in a thread: to read all authorities of the machine takes tens of ms.
+        self._context: ssl.SSLContext | None = None
+
+    async def post_json(self, body: bytes, *, timeout_ms: int) -> int:
+        """The status of the answer; the rest of it is not read, and no redirection followed.
+        NetworkError, without the address, when there is none in time.
+        """
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if self._context is None and urlsplit(self._url).scheme == "https":
+                    self._context = await asyncio.to_thread(ssl.create_default_context)
+                return await _post(self._url, body, self._context)
+        except TimeoutError as late:
+            raise NetworkError(f"no answer within {timeout_ms} ms") from late
+        except (OSError, ValueError) as error:
+            raise NetworkError(f"{type(error).__name__}: {error}") from error
 
 
-async def _post(url: str, body: bytes) -> int:
+async def _post(url: str, body: bytes, context: ssl.SSLContext | None) -> int:
     parts = urlsplit(url)
     assert parts.hostname is not None
-    is_secure = parts.scheme == "https"
     reader, writer = await asyncio.open_connection(
         parts.hostname,
         parts.port or PORTS[parts.scheme],
-        ssl=ssl.create_default_context() if is_secure else None,
+        ssl=context,
         limit=LINE_BYTES_MAX,
     )
     try:

@@ -18,14 +18,14 @@ from penstock.model.limit import (
 )
 from penstock.world.errors import NetworkError
 from penstock.world.event_log import tell
-from penstock.world.web import post_json
+from penstock.world.web import WebAddress
 
 logger = logging.getLogger(__name__)
 
 
 class Webhook:
     def __init__(self, url: str) -> None:
-        self._url = url  # never logged: it may hold a token
+        self._address = WebAddress(url)  # never logged: it may hold a token
         self._waiting = WaitingReports("webhook")
 
     def add(self, report: Report) -> None:
@@ -60,7 +60,7 @@ class Webhook:
     async def _try(self, report: Report) -> str | None:
         """Why it was not taken; None when it was."""
         try:
-            status = await post_json(self._url, report.body, timeout_ms=ALERT_WEBHOOK_MS_MAX)
+            status = await self._address.post_json(report.body, timeout_ms=ALERT_WEBHOOK_MS_MAX)
         except NetworkError as error:
             return str(error)
         return None if 200 <= status < 300 else f"status {status}"
