@@ -1,12 +1,14 @@
 """A POST has a status, or an error that does not tell the address."""
 
 import asyncio
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from penstock.world.errors import NetworkError
 from penstock.world.web import WebAddress
@@ -95,3 +97,29 @@ def test_what_tls_needs_is_made_once_and_off_the_loop(
     assert statuses == [204, 204]
     [made_by] = threads
     assert made_by is not threading.current_thread()
+
+
+def test_a_certificate_for_another_host_is_refused_without_the_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = TlsFiles(tmp_path)
+    with pytest.raises(NetworkError, match="mismatch") as refused:
+        posted_with_tls(files, certified_for="elsewhere", monkeypatch=monkeypatch)
+    assert "127.0.0.1" not in str(refused.value)
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_refused_connection_tells_neither_host_nor_port(
+    host: str, factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    with socket.socket() as bound:  # it does not listen
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        address = WebAddress(f"http://{host}:{port}/secret")
+        with (
+            asyncio.Runner(loop_factory=factory) as runner,
+            pytest.raises(NetworkError) as refused,
+        ):
+            runner.run(address.post_json(b"{}", timeout_ms=60_000))
+    assert str(refused.value) in ("ConnectionRefusedError: Connection refused", "OSError")

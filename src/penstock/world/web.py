@@ -1,7 +1,9 @@
 """Addresses of the web: a document from one, off the loop; a small one to another, on it."""
 
 import asyncio
+import os
 import re
+import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -49,7 +51,24 @@ class WebAddress:
         except TimeoutError as late:
             raise NetworkError(f"no answer within {timeout_ms} ms") from late
         except (OSError, ValueError) as error:
-            raise NetworkError(f"{type(error).__name__}: {error}") from error
+            raise NetworkError(_without_address(error)) from error
+
+
+def _without_address(error: OSError | ValueError) -> str:
+    """What an error says, but for host and port, which the texts of most of them hold."""
+    name = type(error).__name__
+    match error:
+        case ssl.SSLCertVerificationError():
+            # "Hostname mismatch, certificate is not valid for ..."
+            return f"{name}: {error.verify_message.partition(',')[0]}"
+        case ssl.SSLError():
+            return f"{name}: {error.reason}"
+        case socket.gaierror():
+            return f"{name}: {error.strerror}"
+        case OSError(errno=int(number)) if number > 0:
+            return f"{name}: {os.strerror(number)}"
+        case _:
+            return name
 
 
 async def _post(url: str, body: bytes, context: ssl.SSLContext | None) -> int:
@@ -74,5 +93,5 @@ async def _post(url: str, body: bytes, context: ssl.SSLContext | None) -> int:
     finally:
         writer.close()
     if found is None:
-        raise ValueError("the answer is not HTTP")
+        raise NetworkError("the answer is not HTTP")
     return int(found[1])
