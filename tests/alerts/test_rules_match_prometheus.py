@@ -70,6 +70,26 @@ def test_settings_change_thresholds_and_times() -> None:
 
 
 @pytest.mark.parametrize(
+    ("alert", "setting"),
+    [
+        ("PenstockGroupLagSeconds", "penstock.alerts.lag.ms"),
+        ("PenstockGroupWithoutMembers", "penstock.alerts.unattended.lag.ms"),
+        ("PenstockDiskFilling", "penstock.alerts.disk.ratio"),
+        ("PenstockTransactionOpenTooLong", "penstock.alerts.transaction.ms"),
+        ("PenstockCertificateExpires", "penstock.alerts.certificate.days"),
+        ("PenstockMessageRate", "penstock.alerts.messages.per.second"),
+        ("PenstockDeadLettersGrow", None),  # the time until it clears can be set
+    ],
+)
+def test_what_an_alert_means_holds_whatever_the_settings_say(
+    alert: str, setting: str | None
+) -> None:
+    [rule] = [one for one in RULES if one.name == alert]
+    assert re.search(r"\d|minute", rule.means) is None
+    assert setting is None or f"`{setting}`" in rule.means
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "ftp://host/x",

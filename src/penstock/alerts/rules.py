@@ -18,7 +18,8 @@ GROUP_LAG = Rule(
     severity=Severity.WARNING,
     scope=Scope.NODE,
     subject="group and topic",
-    means="The first record that the group has not read is older than 5 minutes.",
+    means="The first record that the group has not read is older than `penstock.alerts.lag.ms`"
+    " allows.",
     action="`penstock groups describe` shows members and lag by partition: add consumers, or see"
     " why they stand still.",
     threshold=300,
@@ -31,8 +32,8 @@ GROUP_WITHOUT_MEMBERS = Rule(
     severity=Severity.WARNING,
     scope=Scope.NODE,
     subject="group",
-    means="The group has no members, and records have waited for it for more than a minute. Groups"
-    " that have read everything are left alone.",
+    means="The group has no members, and records have waited for it for longer than"
+    " `penstock.alerts.unattended.lag.ms` allows. Groups that have read everything are left alone.",
     action="Start its consumers, or delete it with `penstock groups delete` if it is not used any"
     " more.",
     threshold=60,
@@ -119,7 +120,8 @@ DISK_FILLING = Rule(
     severity=Severity.WARNING,
     scope=Scope.NODE,
     subject="log directory",
-    means="The disk of the directory is more than 80 % full. A full disk refuses writes.",
+    means="The disk of the directory is fuller than `penstock.alerts.disk.ratio` allows. A full"
+    " disk refuses writes.",
     action="Lower the retention of large topics, move partitions away, or add disk; `penstock"
     " cluster log-dirs` shows what is large.",
     threshold=0.8,
@@ -132,8 +134,9 @@ TRANSACTION_OPEN = Rule(
     severity=Severity.WARNING,
     scope=Scope.NODE,
     subject="",
-    means="A transaction that the node coordinates is open for more than 15 minutes: readers of"
-    " committed records wait at its first record.",
+    means="A transaction that the node coordinates is open for longer than"
+    " `penstock.alerts.transaction.ms` allows: readers of committed records wait at its first"
+    " record.",
     action="`penstock transactions list` names it, and `penstock transactions abort` ends it.",
     threshold=900,
     unit=Unit.SECONDS,
@@ -145,8 +148,8 @@ CERTIFICATE_EXPIRES = Rule(
     severity=Severity.WARNING,
     scope=Scope.NODE,
     subject="listener",
-    means="The certificate of the listener ends in less than 14 days. Clients and other nodes"
-    " refuse an expired one.",
+    means="The certificate of the listener ends in fewer days than"
+    " `penstock.alerts.certificate.days`. Clients and other nodes refuse an expired one.",
     action="Write a new certificate to the same file: it is used from the next connection on.",
     threshold=14 * DAY_S,
     unit=Unit.SECONDS,
@@ -174,8 +177,7 @@ DEAD_LETTERS = Rule(
     severity=Severity.WARNING,
     scope=Scope.NODE,
     subject="topic",
-    means="Records were written to a dead-letter topic, in partitions that the node leads, in the"
-    " last five minutes.",
+    means="Records are written to a dead-letter topic, in partitions that the node leads.",
     action="`penstock dlq list` shows the letters with their reasons; mend the cause, then"
     " `penstock dlq replay`.",
     threshold=0,
