@@ -106,6 +106,33 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
         assert told == [*FIRING, *CLEARED] * (len(told) // 2)
 
 
+def replicas_of_topic(nodes: ServedCluster) -> int:
+    """0: there is no such topic."""
+    found = AdminClient({"bootstrap.servers": nodes.bootstrap}).list_topics(timeout=WAIT_SECONDS)
+    topic = found.topics.get("__penstock_alerts")
+    return 0 if topic is None else len(topic.partitions[0].replicas)
+
+
+def test_a_topic_that_is_first_needed_while_a_broker_is_down_has_all_replicas(
+    tmp_path: Path,
+) -> None:
+    with (
+        receiver() as hook,
+        ServedCluster(tmp_path / "data", penstock_alerts_webhook_url=hook.url, **QUICK) as nodes,
+    ):
+        nodes.start()
+        lost = 3
+        nodes.nodes[lost].end(signal.SIGKILL)
+        controller = nodes.nodes[hook.until("PenstockBrokerFenced", "firing")["node"]]
+        until(
+            "the topic is made or waited for",
+            lambda: replicas_of_topic(nodes) or "not written to their topic" in controller.logged(),
+        )
+        nodes.start(lost)
+        until("it is in the topic", lambda: is_in_topic(nodes, "PenstockBrokerFenced"))
+        assert replicas_of_topic(nodes) == 3
+
+
 def test_the_next_controller_goes_on_with_what_the_last_one_told(tmp_path: Path) -> None:
     alert = "PenstockOfflinePartitions"
     with (

@@ -85,6 +85,7 @@ class NodeAlerts:
             self._topic = AlertTopic(
                 settings.penstock_alerts_topic,
                 replicas=config.settings.groups.offsets_topic_replication_factor,
+                may_be_alone=broker is not None and broker.offsets_may_be_alone,
                 client=self._client,
                 controller=controller,
                 image=lambda: local.image,

@@ -118,13 +118,14 @@ class BrokerParts:
             self._replicating = replicating(
                 self.partitions, broker_epoch=lambda: self.registered_epoch
             )
+        self.offsets_may_be_alone = self._may_be_alone("offsets.topic.replication.factor", links)
         self._groups = GroupCoordinator(
             node_id=node_id,
             world=world,
             partitions=self.partitions,
             controller=controller,
             settings=settings.groups,
-            may_be_alone=self._may_be_alone("offsets.topic.replication.factor", links),
+            may_be_alone=self.offsets_may_be_alone,
             lease=lease,
         )
         producer_ids = ProducerIds(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from penstock.alerts.report import Report
 from penstock.broker.alerts.waiting_reports import WaitingReports
 from penstock.broker.controller.controller_link import ControllerLink
-from penstock.broker.coordinators.internal_topic import THERE
+from penstock.broker.coordinators.internal_topic import THERE, internal_topic
 from penstock.client.admin.alert_reports import read_reports
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Unreachable
@@ -21,11 +21,7 @@ from penstock.metadata.image.image import Image
 from penstock.model.error import RequestError
 from penstock.model.events import ALERT_TOPIC_FAILED
 from penstock.model.limit import ALERT_TOPIC_MS_MAX, ALERT_TOPIC_RETRY_MS
-from penstock.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.event_log import tell
 
 logger = logging.getLogger(__name__)
@@ -46,12 +42,14 @@ class AlertTopic:
         name: str,
         *,
         replicas: int,
+        may_be_alone: bool,
         client: Callable[[], Cluster | None],
         controller: ControllerLink,
         image: Callable[[], Image],
     ) -> None:
         self._name = name
         self._replicas = replicas
+        self._may_be_alone = may_be_alone
         self._client = client
         self._controller = controller
         self._image = image
@@ -95,12 +93,15 @@ class AlertTopic:
         image = self._image()
         if self._name in image.topics_by_name:
             return
-        usable = sum(broker.is_usable for broker in image.brokers.values())
-        wanted = CreatableTopic(
-            name=self._name,
-            num_partitions=1,
-            replication_factor=max(1, min(self._replicas, usable)),
-            configs=[CreatableTopicConfig(name="cleanup.policy", value="compact")],
+        # Brokers that are down count: the first alert often fires because one is, and the topic
+        # would keep fewer replicas for good.
+        wanted = internal_topic(
+            self._name,
+            partitions=1,
+            replicas=self._replicas,
+            brokers=len(image.brokers),
+            may_be_alone=self._may_be_alone,
+            configs={"cleanup.policy": "compact"},
         )
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=ALERT_TOPIC_MS_MAX)
         answer = await self._controller.ask(request, wait_ms_max=ALERT_TOPIC_MS_MAX)
