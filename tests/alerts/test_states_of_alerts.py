@@ -121,6 +121,23 @@ def test_a_figure_that_is_not_known_now_changes_nothing() -> None:
     assert len(watched.alerts.firing()) == 1
 
 
+def test_a_subject_that_may_have_been_left_out_stays_as_it_is() -> None:
+    watched = Watched(rule("Hot"), rule("Whole"))
+    for now_ms in (0, 60):
+        figures = {"Hot": {"a": 11.0}, "Whole": {"a": 11.0}}
+        watched.alerts.evaluate(Snapshot(now_ms=now_ms, scopes=NODE, figures=figures))
+    told = [
+        (one.rule.name, one.state)
+        for now_ms in (70, 100)
+        for one in watched.alerts.evaluate(
+            Snapshot(now_ms=now_ms, scopes=NODE, figures={}, incomplete=frozenset({"Hot"}))
+        )
+    ]
+    assert told == [("Whole", State.CLEARED)]
+    assert watched.at(200, subjects={}) == []
+    assert watched.at(230, subjects={}) == [("a", State.CLEARED)]
+
+
 def test_a_node_that_is_not_the_controller_any_more_forgets_without_a_word() -> None:
     watched = Watched(rule(scope=Scope.CLUSTER))
     watched.at(0, 11, scopes=BOTH)

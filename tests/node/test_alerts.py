@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.broker.metrics import groups as group_metrics
 from penstock.client.admin.alert_reports import read_reports
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
@@ -156,6 +157,31 @@ def test_a_group_that_lags_without_members_is_told_until_it_has_read_all(tmp_pat
         consumer.close()
         for alert in ("PenstockGroupLagSeconds", "PenstockGroupWithoutMembers"):
             assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+def test_a_group_whose_lag_is_not_known_any_more_is_not_told_as_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alert = "PenstockGroupLagSeconds"
+    disk = FillingDisk()
+    with (
+        receiver() as hook,
+        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node,
+    ):
+        create(node, "orders")
+        write(node, "orders", 3, age_ms=HOUR_MS)
+        consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "billing"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        hook.until(alert, "firing")
+        monkeypatch.setattr(group_metrics, "METRICS_LAG_AGES_MAX", 0)
+        disk.free_part = 0.1
+        hook.until("PenstockDiskFilling", "firing")
+        disk.free_part = 0.5
+        hook.until("PenstockDiskFilling", "cleared")  # which takes as long as it does for a lag
+        assert hook.told(alert) == [("firing", "billing orders")]
+        consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+        hook.until(alert, "cleared")
+        consumer.close()
 
 
 def test_dead_letters_are_told_of_while_they_come(tmp_path: Path) -> None:

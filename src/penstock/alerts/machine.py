@@ -6,8 +6,9 @@
 
 A firing alert that is within for less than that goes on firing and nothing is told, so a figure
 that moves around its threshold does not flap. A subject that has no figure any more counts as
-within. A figure of None is not known now: it changes nothing. What belongs to a scope that this
-node does not speak for any more is forgotten without a word: another node tells it.
+within, unless the snapshot says that its rule may have subjects without a figure. A figure of None
+is not known now: it changes nothing. What belongs to a scope that this node does not speak for any
+more is forgotten without a word: another node tells it.
 
 Invariants
  1  For each rule and subject, firing and cleared are told in turns, firing first.
@@ -48,6 +49,7 @@ class Snapshot:
     now_ms: int  # of a clock that only grows
     scopes: frozenset[Scope]  # those that this node speaks for now
     figures: Figures
+    incomplete: frozenset[str] = frozenset()  # rules of which there may be subjects without figures
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,7 +107,7 @@ class Alerts:
             figures = snapshot.figures.get(rule.name, {})
             for subject in sorted({*self._alerts[rule.name], *figures}):
                 value = figures.get(subject)
-                if value is None and subject in figures:
+                if value is None and (subject in figures or rule.name in snapshot.incomplete):
                     continue  # not known now
                 transition = self._take(rule, subject, value, snapshot.now_ms)
                 if transition is not None:

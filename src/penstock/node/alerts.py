@@ -97,6 +97,7 @@ class NodeAlerts:
             alerts=Alerts(self._rules.rules, tracked_max=ALERTS_TRACKED_MAX),
             sources=FigureSources(
                 local=local,
+                evaluated=self._rules.rules,
                 of_node=of_node,
                 of_cluster=cluster_metrics(local),
                 partitions=None if broker is None else broker.partitions,

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from penstock.alerts import rules
 from penstock.alerts.growth import Growth
 from penstock.alerts.machine import Snapshot
-from penstock.alerts.rule import WHOLE, Scope
+from penstock.alerts.rule import WHOLE, Rule, Scope
+from penstock.broker.alerts.group_figures import group_figures
 from penstock.broker.alerts.produce_figures import ProduceFigures
 from penstock.broker.controller.local_controller import LocalController
-from penstock.broker.metrics import cluster, compaction, groups, logs, replicas, transactions
+from penstock.broker.metrics import cluster, compaction, logs, replicas, transactions
 from penstock.broker.partitions.partitions import Partitions
 from penstock.metrics.family import Sample, Source
 from penstock.model.identity import TopicPartition
@@ -35,6 +36,7 @@ ONE_SUBJECT = {
     cluster.OFFLINE.name: rules.OFFLINE_PARTITIONS.name,
     cluster.FENCED.name: rules.BROKER_FENCED.name,
 }
+OF_GROUPS = frozenset({rules.GROUP_LAG.name, rules.GROUP_WITHOUT_MEMBERS.name})
 Gathered = dict[str, dict[str, float | None]]  # figures, by rule and subject
 
 
@@ -45,6 +47,7 @@ class FigureSources:
         self,
         *,
         local: LocalController,
+        evaluated: Iterable[Rule],  # with the thresholds that are set
         of_node: Sequence[Source],
         of_cluster: Source,
         partitions: Partitions | None,  # None: the node is no broker
@@ -52,6 +55,7 @@ class FigureSources:
         clock: Clock,
     ) -> None:
         self._local = local
+        self._evaluated = {rule.name: rule for rule in evaluated}
         self._of_node = tuple(of_node)
         self._of_cluster = of_cluster
         self._partitions = partitions
@@ -68,14 +72,28 @@ class FigureSources:
         sources = self._of_node
         if Scope.CLUSTER in scopes:
             sources = (*sources, self._of_cluster)
-        figures = figures_of(await _samples(sources), now_ms=self._clock.now_ms())
+        samples = await _samples(sources)
+        figures = figures_of(samples, now_ms=self._clock.now_ms())
+        await asyncio.sleep(0)
+        of_groups = group_figures(
+            samples,
+            lag=self._evaluated[rules.GROUP_LAG.name],
+            unattended=self._evaluated[rules.GROUP_WITHOUT_MEMBERS.name],
+        )
+        figures[rules.GROUP_LAG.name] = of_groups.lags
+        figures[rules.GROUP_WITHOUT_MEMBERS.name] = of_groups.unattended
         # A voter that stands for election still knows who led its epoch: the role tells.
         has_leader = isinstance(self._local.quorum.replica.state.role, Follower | Leader)
         figures[rules.NO_CONTROLLER.name] = {WHOLE: 0.0 if has_leader else 1.0}
         if self._partitions is not None:
             self._add_growth(figures, self._partitions)
         figures |= self._produce.look(now_ms=self._clock.monotonic_ms())
-        return Snapshot(now_ms=self._clock.monotonic_ms(), scopes=scopes, figures=figures)
+        return Snapshot(
+            now_ms=self._clock.monotonic_ms(),
+            scopes=scopes,
+            figures=figures,
+            incomplete=frozenset() if of_groups.is_complete else OF_GROUPS,
+        )
 
     def _add_growth(self, figures: Gathered, partitions: Partitions) -> None:
         ends: dict[TopicPartition, int] = {
@@ -94,23 +112,13 @@ class FigureSources:
 
 
 def figures_of(samples: Iterable[Sample], *, now_ms: int) -> Gathered:
-    """What the samples of metrics say in the terms of the rules."""
+    """What the samples of metrics say in the terms of the rules, but for those of groups."""
     figures: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     free: dict[str, float] = {}
-    members: dict[str, float] = {}
-    behind: dict[str, float] = {}  # seconds, by group
-    lags = figures[rules.GROUP_LAG.name]
     for sample in samples:
         family, value = sample.family, sample.value
         if family.name in ONE_SUBJECT:
             figures[ONE_SUBJECT[family.name]][WHOLE] = value
-        elif family is groups.SECONDS:
-            group, topic, _ = sample.labels
-            subject = f"{group} {topic}"
-            lags[subject] = max(lags.get(subject) or 0.0, value)
-            behind[group] = max(behind.get(group, 0.0), value)
-        elif family is groups.MEMBERS:
-            members[sample.labels[0]] = value
         elif family is logs.FREE:
             free[sample.labels[0]] = value
         elif family is logs.TOTAL and value > 0:
@@ -118,9 +126,6 @@ def figures_of(samples: Iterable[Sample], *, now_ms: int) -> Gathered:
             figures[rules.DISK_FILLING.name][directory] = 1 - free[directory] / value
         elif family.name == CERTIFICATE_EXPIRY:
             figures[rules.CERTIFICATE_EXPIRES.name][sample.labels[0]] = value - now_ms / 1000
-    figures[rules.GROUP_WITHOUT_MEMBERS.name] = {
-        group: seconds for group, seconds in behind.items() if members.get(group) == 0
-    }
     return dict(figures)
 
 

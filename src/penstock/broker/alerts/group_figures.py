@@ -1,0 +1,67 @@
+"""How far groups are behind, from the samples of metrics, and where that is not known.
+
+A committed offset has no age where the partition has no replica here, where too many others are
+behind, or where the disk does not answer; offsets beyond a bound are not among the samples at all.
+Each of them may be further behind than all that are known, so such a subject has a figure only if
+what is known of it is beyond the threshold. Otherwise its figure is None: its alert stays as it is.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from penstock.alerts.rule import Rule
+from penstock.broker.metrics import groups
+from penstock.metrics.family import Sample
+from penstock.model.limit import METRICS_LAGS_MAX
+
+ANY_PARTITION = ""
+
+
+class GroupFigures(NamedTuple):
+    lags: dict[str, float | None]  # seconds, by group and topic
+    unattended: dict[str, float | None]  # seconds, by group without members
+    is_complete: bool  # no: there may be subjects without a figure
+
+
+def group_figures(samples: Iterable[Sample], *, lag: Rule, unattended: Rule) -> GroupFigures:
+    """By the rules as they are set: their thresholds say which figures are enough."""
+    members: dict[str, float] = {}
+    ages: dict[tuple[str, ...], float | None] = {}  # by group, topic and partition
+    is_complete = True
+    for sample in samples:
+        if sample.family is groups.COMMITTED:
+            ages[sample.labels] = None  # until its age comes
+        elif sample.family is groups.SECONDS:
+            ages[sample.labels] = sample.value
+        elif sample.family is groups.MEMBERS:
+            members[sample.labels[0]] = sample.value
+        elif sample.family is groups.LEFT_OUT and sample.value > 0:
+            is_complete = False
+    if ages and not is_complete:
+        group, topic, _ = next(reversed(ages))  # more of its partitions may be left out
+        ages[group, topic, ANY_PARTITION] = None
+    lags = _furthest(((f"{group} {topic}", age) for (group, topic, _), age in ages.items()), lag)
+    behind = _furthest(((group, age) for (group, _, _), age in ages.items()), unattended)
+    waited: dict[str, float | None] = {}
+    for group, seconds in behind.items():
+        if members.get(group) == 0:
+            waited[group] = seconds
+        elif group not in members and len(members) >= METRICS_LAGS_MAX:
+            waited[group] = None  # nobody has told whether it has members
+    if not is_complete:  # a group with members is fine, whatever was left out of its offsets
+        waited |= {group: 0.0 for group, count in members.items() if count > 0}
+    return GroupFigures(lags=lags, unattended=waited, is_complete=is_complete)
+
+
+def _furthest(ages: Iterable[tuple[str, float | None]], rule: Rule) -> dict[str, float | None]:
+    """The largest of each subject. None where that is not beyond and not all are known."""
+    known: dict[str, float] = {}
+    unknown: set[str] = set()
+    for subject, age in ages:
+        if age is None:
+            unknown.add(subject)
+        else:
+            known[subject] = max(known.get(subject, 0.0), age)
+    figures: dict[str, float | None] = dict(known)
+    figures |= {one: None for one in unknown if not rule.is_beyond(known.get(one, 0.0))}
+    return figures
