@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from penstock.model.limit import REGEX_CHARACTERS_MAX
 from penstock.model.regex.pattern import TooManySteps, compile_pattern
 from penstock.model.regex.syntax import InvalidRegex
 
@@ -150,6 +151,15 @@ def test_an_expression_that_costs_too_much_is_refused() -> None:
     names = [f"{number:0249b}".replace("0", "a").replace("1", "b") for number in range(3000)]
     with pytest.raises(TooManySteps):
         compile_pattern("(a|b)*a(a|b){120}(a|b)*(aa|ba){100}[ab]*c").matching(names)
+
+
+def test_a_state_remembers_so_many_characters_and_no_more() -> None:
+    pattern = compile_pattern("(.|x)*")
+    for first in range(0x4E00, 0x4E00 + 3 * REGEX_CHARACTERS_MAX, 500):
+        name = "".join(map(chr, range(first, first + 500)))
+        assert pattern.matching([name]) == [name]
+    remembered = [len(state.by_character) for state in pattern._states.values()]
+    assert 500 <= max(remembered) <= REGEX_CHARACTERS_MAX
 
 
 def test_a_thousand_names_joined_into_one_expression_find_their_topics() -> None:

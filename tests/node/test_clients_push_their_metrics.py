@@ -147,6 +147,21 @@ def test_subscriptions_survive_a_restart(tmp_path: Path) -> None:
     assert reply.telemetry_max_bytes == 1_048_576
 
 
+def test_a_costly_subscription_is_named_in_the_log(
+    node: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    subscribe(node, metrics="*", match="client_software_name=" + ".?" * 300 + "x")
+    dialogue = Dialogue(node.bootstrap, "unused")
+    software = ApiVersionsRequest(client_software_name="z" * 150, client_software_version="1")
+    dialogue.exchange(software, version=3)
+    for _ in range(2):
+        asked = dialogue.exchange(GetTelemetrySubscriptionsRequest(), version=0)
+        assert asked.requested_metrics == []
+    told = [one.getMessage() for one in caplog.records if "too many steps" in one.getMessage()]
+    assert len(told) == 1
+    assert "subscription='all' matched=false" in told[0]
+
+
 def test_pushes_that_are_wrong_are_answered_and_leave_nothing(node: RunningNode) -> None:
     subscribe(node, metrics="*", interval_ms="100")
     dialogue = Dialogue(node.bootstrap, "unused")

@@ -232,6 +232,7 @@ class BrokerParts:
         return make(
             push_bytes_max=self._settings.telemetry_max_bytes,
             random_bytes=self._world.entropy.random_bytes,
+            note_costly=_warn_of_costly,
         )
 
     def _subscribe(self, delta: Delta, image: Image) -> None:
@@ -397,3 +398,9 @@ class BrokerParts:
             )
             for listening in self._config.settings.client_listeners
         )
+
+
+def _warn_of_costly(name: str) -> None:
+    logger.warning(
+        "client metrics subscription=%r matched=false reason=its patterns take too many steps", name
+    )

@@ -18,6 +18,7 @@ from penstock.model.settings.client_metrics import (
     INTERVAL_MS_DEFAULT,
     parse_subscription,
 )
+from penstock.model.settings.setting import InvalidSetting
 
 E = ErrorCode
 NO_ID = bytes(16)
@@ -30,9 +31,11 @@ class Broker:
 
     def __init__(self, **config: str) -> None:
         numbers = itertools.count(1)
+        self.costly: list[str] = []
         self.instances = ClientInstances(
             push_bytes_max=BYTES_MAX,
             random_bytes=lambda count: next(numbers).to_bytes(count, "little"),
+            note_costly=self.costly.append,
         )
         if config:
             self.subscribe("all", **config)
@@ -121,6 +124,41 @@ def test_an_interval_above_five_minutes_counts_as_five_and_its_setting_says_so()
     broker.asks(0)
     assert broker.interval_ms == INTERVAL_MS_DEFAULT == 300_000
     assert "above 5 minutes counts as 5" in CLIENT_METRICS_SETTINGS["interval.ms"].doc
+
+
+COSTLY = "client_id=" + ".?" * 300 + "x"  # of 601 nodes, all of which are reached
+
+
+def test_a_costly_subscription_does_not_keep_a_client_from_the_others() -> None:
+    broker = Broker()
+    for number in range(10):
+        broker.subscribe(f"costly-{number}", metrics="org.a", match=COSTLY)
+    broker.subscribe("plain", metrics="org.b", match="client_id=z+")
+    assert broker.asks(0, client_id="z" * 150) == E.NONE
+    assert broker.metrics == ("org.b",)
+
+
+def test_a_costly_subscription_is_named_once_until_it_changes() -> None:
+    broker = Broker()
+    broker.subscribe("costly", metrics="org.a", match=COSTLY)
+    for character in "zyv":
+        broker.asks(0, client_id=character * 150, instance=NO_ID)
+    assert broker.costly == ["costly"]
+    broker.subscribe("costly", metrics="org.a", match=COSTLY)
+    broker.asks(0, client_id="z" * 150, instance=NO_ID)
+    assert broker.costly == ["costly", "costly"]
+
+
+def test_a_long_client_id_is_matched_by_its_beginning() -> None:
+    broker = Broker(metrics="org.a", match="client_id=order-(0|1)*")
+    broker.asks(0, client_id="order-" + "01" * 15_000 + "x")
+    assert broker.metrics == ("org.a",)
+    assert broker.costly == []
+
+
+def test_a_pattern_of_too_many_parts_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="more than 1000 parts"):
+        Broker(metrics="org.a", match="client_id=" + ".?" * 4000 + "x")
 
 
 def test_all_metrics_include_every_other() -> None:

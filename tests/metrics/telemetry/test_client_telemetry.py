@@ -15,7 +15,11 @@ LONG = "x" * 30_000
 class Broker:
     def __init__(self) -> None:
         self._ids = 0
-        self.telemetry = ClientTelemetry(push_bytes_max=1 << 20, random_bytes=self._random_bytes)
+        self.telemetry = ClientTelemetry(
+            push_bytes_max=1 << 20,
+            random_bytes=self._random_bytes,
+            note_costly=lambda name: None,
+        )
         config = {"metrics": "*", "interval.ms": "10000"}
         self.telemetry.subscribe("all", parse_subscription(config))
 

@@ -37,10 +37,18 @@ RESULTS = (
 
 
 class ClientTelemetry:
-    def __init__(self, *, push_bytes_max: int, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        *,
+        push_bytes_max: int,
+        random_bytes: Callable[[int], bytes],
+        note_costly: Callable[[str], None],
+    ) -> None:
         self.push_bytes_max = push_bytes_max
         self.accepted_codecs = tuple(int(codec) for codec in ACCEPTED_CODECS)
-        self.instances = ClientInstances(push_bytes_max=push_bytes_max, random_bytes=random_bytes)
+        self.instances = ClientInstances(
+            push_bytes_max=push_bytes_max, random_bytes=random_bytes, note_costly=note_costly
+        )
         self.series = ClientSeries()
         self.pushes: Counter[ErrorCode] = Counter()
         self._software: dict[Peer, tuple[str, str]] = {}  # of open connections

@@ -13,7 +13,8 @@ knows them. As in Apache Kafka:
     pushes after its last push of all        INVALID_REQUEST
     any subscription changes                 the client begins anew
 
-Bounds: TELEMETRY_INSTANCES_MAX clients, of which the least recently seen is forgotten.
+Bounds: TELEMETRY_INSTANCES_MAX clients, of which the least recently seen is forgotten. Each
+subscription has a number of steps of its own to match a client; one that needs more does not match.
 """
 
 import struct
@@ -23,11 +24,10 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import id_text, random_id
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import (
-    REGEX_STEPS_MAX,
     TELEMETRY_INSTANCE_MS_MIN,
     TELEMETRY_INSTANCES_MAX,
 )
-from penstock.model.regex.pattern import Effort
+from penstock.model.regex.pattern import TooManySteps
 from penstock.model.settings.client_metrics import (
     ALL_METRICS,
     INTERVAL_MS_DEFAULT,
@@ -97,8 +97,19 @@ class Push:
 
 
 class ClientInstances:
-    def __init__(self, *, push_bytes_max: int, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        *,
+        push_bytes_max: int,
+        random_bytes: Callable[[int], bytes],
+        note_costly: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        """`note_costly` is called once with the name of a subscription that takes too many steps,
+        and again only after a change of it.
+        """
         self._push_bytes_max = push_bytes_max
+        self._note_costly = note_costly
+        self._costly: set[str] = set()  # names of subscriptions
         self._random_bytes = random_bytes
         self._subscriptions: dict[str, Subscription] = {}
         self._version = 0  # raised by each change of them
@@ -109,6 +120,7 @@ class ClientInstances:
 
     def subscribe(self, name: str, subscription: Subscription | None) -> None:
         """None ends it."""
+        self._costly.discard(name)
         if subscription is not None:
             self._subscriptions[name] = subscription
         elif self._subscriptions.pop(name, None) is None:
@@ -177,11 +189,10 @@ class ClientInstances:
 
     def _subscribed(self, instance_id: bytes, client: Client) -> Instance:
         attributes = client.attributes(instance_id)
-        effort = Effort(left=REGEX_STEPS_MAX)
         metrics: set[str] = set()
         interval_ms = INTERVAL_MS_DEFAULT  # where Apache Kafka's minimum begins too
-        for subscription in self._subscriptions.values():
-            if subscription.is_for(attributes, effort):
+        for name, subscription in self._subscriptions.items():
+            if self._is_for(name, subscription, attributes):
                 metrics |= subscription.metrics
                 interval_ms = min(interval_ms, subscription.interval_ms)
         if ALL_METRICS in metrics:
@@ -194,6 +205,15 @@ class ClientInstances:
             interval_ms=interval_ms,
             version=self._version,
         )
+
+    def _is_for(self, name: str, subscription: Subscription, attributes: Mapping[str, str]) -> bool:
+        try:
+            return subscription.is_for(attributes)
+        except TooManySteps:
+            if name not in self._costly:
+                self._costly.add(name)
+                self._note_costly(name)
+            return False
 
     def _new_id(self) -> bytes:
         while True:

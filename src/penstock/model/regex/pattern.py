@@ -13,7 +13,12 @@ from dataclasses import field
 from typing import assert_never
 
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.limit import REGEX_NODES_MAX, REGEX_STATES_MAX, REGEX_STEPS_MAX
+from penstock.model.limit import (
+    REGEX_CHARACTERS_MAX,
+    REGEX_NODES_MAX,
+    REGEX_STATES_MAX,
+    REGEX_STEPS_MAX,
+)
 from penstock.model.regex.parse import parse
 from penstock.model.regex.syntax import (
     WORD_CHARACTERS,
@@ -44,12 +49,12 @@ class Effort:
     def spend(self, steps: int) -> None:
         self.left -= steps
         if self.left < 0:
-            raise TooManySteps(f"expression takes more than {REGEX_STEPS_MAX} steps to match")
+            raise TooManySteps("expression takes too many steps to match")
 
 
-def compile_pattern(text: str) -> "Pattern":
+def compile_pattern(text: str, *, nodes_max: int = REGEX_NODES_MAX) -> "Pattern":
     """InvalidRegex when the text is not a valid expression of RE2, or has too many parts."""
-    return Pattern(parse(text))
+    return Pattern(parse(text), nodes_max=nodes_max)
 
 
 @dataclass(slots=True)
@@ -78,9 +83,9 @@ class _State:
 class Pattern:
     """One expression. It caches the states it has reached, over all calls."""
 
-    def __init__(self, tree: Node) -> None:
-        if _size(tree) > REGEX_NODES_MAX:
-            raise InvalidRegex(f"expression has more than {REGEX_NODES_MAX} parts")
+    def __init__(self, tree: Node, *, nodes_max: int = REGEX_NODES_MAX) -> None:
+        if _size(tree) > nodes_max:
+            raise InvalidRegex(f"expression has more than {nodes_max} parts")
         self._steps = [_Step(())]
         self._start = self._add(tree, ACCEPT)
         self._states: dict[tuple[tuple[int, ...], bool, bool], _State] = {}
@@ -104,6 +109,8 @@ class Pattern:
         for character in name:
             onward = state.by_character.get(character)
             if onward is None:
+                if len(state.by_character) >= REGEX_CHARACTERS_MAX:
+                    state.by_character.clear()
                 onward = state.by_character[character] = self._advance(state, character)
             state = onward
             if not state.nodes:

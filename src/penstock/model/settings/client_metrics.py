@@ -12,7 +12,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.regex.pattern import Effort, Pattern, TooManySteps, compile_pattern
+from penstock.model.limit import (
+    TELEMETRY_PATTERN_NODES_MAX,
+    TELEMETRY_PATTERN_STEPS_MAX,
+    TELEMETRY_TEXT_CHARS_MAX,
+)
+from penstock.model.regex.pattern import Effort, Pattern, compile_pattern
 from penstock.model.regex.syntax import InvalidRegex
 from penstock.model.settings.setting import (
     Change,
@@ -49,15 +54,16 @@ class Subscription:
     interval_ms: int
     match: Mapping[str, Pattern]  # by what they are about; without any it is for all clients
 
-    def is_for(self, attributes: Mapping[str, str], effort: Effort) -> bool:
-        """Whether every pattern matches. One that takes too many steps matches nobody."""
-        try:
-            return all(
-                pattern.matching((attributes[about],), effort)
-                for about, pattern in self.match.items()
-            )
-        except TooManySteps:
-            return False
+    def is_for(self, attributes: Mapping[str, str]) -> bool:
+        """Whether every pattern matches, of a long attribute its beginning. TooManySteps when that
+        is not known within the bound, which is for this subscription alone: one that is costly
+        does not keep clients from the others.
+        """
+        effort = Effort(left=TELEMETRY_PATTERN_STEPS_MAX)
+        return all(
+            pattern.matching((attributes[about][:TELEMETRY_TEXT_CHARS_MAX],), effort)
+            for about, pattern in self.match.items()
+        )
 
 
 def parse_subscription(config: Mapping[str, str]) -> Subscription:
@@ -82,7 +88,9 @@ def _patterns(text: str) -> dict[str, Pattern]:
         if len(rest) != 1 or about.strip() not in MATCHED:
             raise ValueError(f"{item!r} is not name=pattern with a name of {', '.join(MATCHED)}")
         try:
-            patterns[about.strip()] = compile_pattern(rest[0].strip())
+            patterns[about.strip()] = compile_pattern(
+                rest[0].strip(), nodes_max=TELEMETRY_PATTERN_NODES_MAX
+            )
         except InvalidRegex as error:
             raise ValueError(f"{item!r}: {error}") from error
     return patterns
