@@ -45,6 +45,31 @@ def test_the_status_of_an_answer_is_told(answer: bytes, status: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "interim",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+    ],
+)
+def test_the_status_is_the_one_after_those_that_announce_it(interim: bytes) -> None:
+    assert posted(answering(interim + b"HTTP/1.1 204 No Content\r\n\r\n")) == 204
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\nServer: x",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000,
+        b"HTTP/1.1 100 Continue\r\n" + b"a: b\r\n" * 1_000 + b"\r\nHTTP/1.1 204 x\r\n\r\n",
+    ],
+)
+def test_an_answer_that_is_announced_and_does_not_follow_is_an_error(answer: bytes) -> None:
+    with pytest.raises(NetworkError):
+        posted(answering(answer))
+
+
+@pytest.mark.parametrize(
     "answer", [b"", b"\n", b"220 mail\r\n", b"HTTP/1.1 9", b"x" * 100_000, b"HTTP/2 200\r\n"]
 )
 def test_what_is_no_answer_of_http_is_an_error(answer: bytes) -> None:

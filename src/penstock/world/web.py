@@ -14,6 +14,8 @@ from penstock.world.errors import NetworkError
 TIMEOUT_S = 10
 STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
 LINE_BYTES_MAX = 4096
+LINES_MAX = 100  # of an answer, until its status is known
+INTERIM = range(100, 200)  # another answer follows
 PORTS = {"http": 80, "https": 443}
 
 
@@ -89,9 +91,24 @@ async def _post(url: str, body: bytes, context: ssl.SSLContext | None) -> int:
         )
         writer.write(head.encode("ascii") + body)
         await writer.drain()
-        found = STATUS_LINE.match(await reader.readline())
+        return await _status(reader)
     finally:
         writer.close()
-    if found is None:
-        raise NetworkError("the answer is not HTTP")
-    return int(found[1])
+
+
+async def _status(reader: asyncio.StreamReader) -> int:
+    """The status that is final: `100 Continue` and others before it are read past."""
+    is_head = False
+    for _ in range(LINES_MAX):
+        line = await reader.readline()
+        if is_head and line:
+            is_head = line not in (b"\r\n", b"\n")
+            continue
+        found = STATUS_LINE.match(line)
+        if found is None:
+            raise NetworkError("the answer is not HTTP")
+        status = int(found[1])
+        if status not in INTERIM:
+            return status
+        is_head = True
+    raise NetworkError(f"the answer has no status within {LINES_MAX} lines")
