@@ -59,6 +59,8 @@ def test_node_comes_back_with_what_it_had(run: Run, tmp_path: Path) -> None:
         ("--set num.partitions=many", "num.partitions"),
         ("--set zookeeper.connect=localhost:2181", "No ZooKeeper is needed"),
         ("--set port=9093", "use listeners=PLAINTEXT://HOST:PORT"),
+        ("--set penstock.alerts.topic=__consumer_offsets", "is an internal topic"),
+        ("--set penstock.alerts.topic=a:b", "Topic name is invalid"),
         ("--set nonsense", "expected NAME=VALUE"),
         ("--listen nowhere", "listeners"),
         ("--config /no/such/file", "/no/such/file"),

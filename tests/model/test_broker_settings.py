@@ -129,6 +129,10 @@ def test_the_old_name_of_the_node_id_still_counts() -> None:
             {"replica.fetch.wait.max.ms": "400", "replica.lag.time.max.ms": "300"},
             "at most replica.lag.time.max.ms, 300",
         ),
+        ({"penstock.alerts.topic": "__consumer_offsets"}, "is an internal topic"),
+        ({"penstock.alerts.topic": "__transaction.state"}, "__transaction_state is an internal"),
+        ({"penstock.alerts.topic": "__cluster_metadata"}, "is an internal topic"),
+        ({"penstock.alerts.topic": ".."}, "Topic name is invalid"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_would_be_right(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from penstock.model.identity import METADATA_TOPIC
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.listener import PORT_MAX
 from penstock.model.settings.setting import (
@@ -21,7 +22,12 @@ from penstock.model.settings.setting import (
     integer,
     long,
 )
-from penstock.model.topic_name import OWN_TOPICS_PREFIX, topic_name_error
+from penstock.model.topic_name import (
+    INTERNAL_TOPICS,
+    OWN_TOPICS_PREFIX,
+    collision_key,
+    topic_name_error,
+)
 
 WEB_ADDRESS = re.compile(
     r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?][!-~]*)?"
@@ -30,11 +36,18 @@ ALERTS_TOPIC = f"{OWN_TOPICS_PREFIX}alerts"
 
 
 def _topic(text: str) -> str | None:
-    """None for an empty text: no topic is written."""
-    error = topic_name_error(text) if text else None
+    """None for an empty text: no topic is written. Names of internal topics are refused, and those
+    that could not stand beside one: the node would make the topic, with its own partitions.
+    """
+    if not text:
+        return None
+    error = topic_name_error(text)
     if error is not None:
         raise ValueError(error)
-    return text or None
+    for internal in (*sorted(INTERNAL_TOPICS), METADATA_TOPIC):
+        if collision_key(text) == collision_key(internal):
+            raise ValueError(f"{internal} is an internal topic: alerts need one of their own")
+    return text
 
 
 def _web_address(text: str) -> str | None:
