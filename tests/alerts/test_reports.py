@@ -18,7 +18,7 @@ def report(subject: str = "", value: float | None = 0.9) -> Report:
     return report_of(told, node_id=NodeId(3), is_broker=True, now_ms=1_700)
 
 
-@given(st.text(), st.none() | st.floats(allow_nan=False))
+@given(st.text(), st.none() | st.floats(allow_nan=False, allow_infinity=False))
 def test_a_report_is_read_as_it_was_written(subject: str, value: float | None) -> None:
     written = report(subject, value)
     assert read_report(written.body) == written
@@ -51,6 +51,23 @@ def test_a_field_of_another_kind_makes_it_no_report_or_leaves_it_one(
     changed = {**report().value_for_json(), name: other}
     found = read_report(json.dumps(changed).encode())
     assert found is None or name in ("id", "is_broker") or other == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("value", 10**400),
+        ("threshold", 10**400),
+        ("value", float("nan")),
+        ("value", float("inf")),
+        ("at_ms", 10**30),
+        ("at_ms", -(10**18)),
+        ("node", 10**30),
+    ],
+)
+def test_a_number_that_cannot_be_shown_makes_it_no_report(name: str, number: float) -> None:
+    changed = {**report().value_for_json(), name: number}
+    assert read_report(json.dumps(changed).encode()) is None
 
 
 def test_growth_is_counted_from_the_second_look_on() -> None:

@@ -115,6 +115,25 @@ def test_it_is_as_wide_as_the_terminal_at_most(columns: int, firing: Broker) -> 
     assert max(len(one) for one in lines if one not in advice) <= columns
 
 
+def test_a_record_without_a_value_removes_its_alert(run: Run, firing: Broker) -> None:
+    producer = Producer({"bootstrap.servers": firing.bootstrap})
+    producer.produce(TOPIC, None, key=LAG.key)
+    assert producer.flush(60) == 0
+    told = run("alerts --json --all", bootstrap=firing.bootstrap).json()
+    assert [one["alert"] for one in told] == [OFFLINE.alert, DISK.alert]
+
+
+def test_records_of_an_aborted_transaction_are_not_believed(run: Run, firing: Broker) -> None:
+    producer = Producer({"bootstrap.servers": firing.bootstrap, "transactional.id": "made-up"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(TOPIC, replace(LAG, subject="made up").body, key=b"made up")
+    assert producer.flush(60) == 0
+    producer.abort_transaction()
+    told = run("alerts --json", bootstrap=firing.bootstrap).json()
+    assert [one["subject"] for one in told] == ["", LAG.subject, "/data"]
+
+
 def test_without_a_topic_it_says_so(run: Run, penstock: Broker) -> None:
     assert "does not exist" in run("alerts", bootstrap=penstock.bootstrap).text
     assert run("alerts --json", bootstrap=penstock.bootstrap).json() == []

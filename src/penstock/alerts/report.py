@@ -8,6 +8,7 @@ may meet records of others: `read_report` gives None for what is no report.
 """
 
 import json
+import math
 
 from penstock.alerts.machine import State, Transition
 from penstock.alerts.rule import Scope, Severity
@@ -15,6 +16,7 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 
 CLUSTER_OWNER = "cluster"
+WHOLE_MAX = 253_402_300_799_999  # the last millisecond of the year 9999: later ones have no date
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def read_report(value: bytes | None) -> Report | None:
             means=_text(found["means"]),
             action=_text(found["action"]),
         )
-    except (ValueError, KeyError, RecursionError):
+    except (ValueError, KeyError, OverflowError, RecursionError):
         return None
 
 
@@ -119,10 +121,15 @@ def _text(value: object) -> str:
 def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("no whole number")
+    if not 0 <= value <= WHOLE_MAX:
+        raise ValueError("no number of a node or a time")
     return value
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("no number")
-    return value
+    number = float(value)  # OverflowError for a whole number beyond all of them
+    if not math.isfinite(number):
+        raise ValueError("no finite number")
+    return number

@@ -3,6 +3,8 @@
 from penstock.alerts.report import Report, read_report
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import When, offsets_of
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import TimedOut
@@ -10,19 +12,24 @@ from penstock.model.identity import TopicPartition
 
 WAIT_MS = 500
 READ_MS_MAX = 15_000
+COMMITTED = Isolation.READ_COMMITTED
+RULES = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(isolation=COMMITTED))
 
 
 async def read_reports(cluster: Cluster, topic: str) -> dict[bytes, Report]:
-    """By key. Records that are no reports are passed over. Refused where the topic does not exist,
-    TimedOut when there is no getting to its end.
+    """By key. A record without a value removes its key; other records that are no reports are
+    passed over, and so are those of transactions that are open or were aborted. Refused where the
+    topic does not exist, TimedOut when there is no getting to its end.
     """
     view = await cluster.need((topic,))
     places = [TopicPartition(topic, one.index) for one in view.topics[topic].partitions]
     starts = await offsets_of(cluster, places, When.EARLIEST, timeout_ms=READ_MS_MAX)
-    ends = await offsets_of(cluster, places, When.LATEST, timeout_ms=READ_MS_MAX)
+    ends = await offsets_of(
+        cluster, places, When.LATEST, isolation=COMMITTED, timeout_ms=READ_MS_MAX
+    )
     found: dict[bytes, Report] = {}
     deadline_ms = cluster.clock.monotonic_ms() + READ_MS_MAX
-    async with Consumer(cluster, rules=ConsumerRules(reset=Reset.EARLIEST)) as consumer:
+    async with Consumer(cluster, rules=RULES) as consumer:
         await consumer.assign(places)
         for place in places:
             consumer.seek(place, starts[place])
@@ -30,8 +37,13 @@ async def read_reports(cluster: Cluster, topic: str) -> dict[bytes, Report]:
             if cluster.clock.monotonic_ms() >= deadline_ms:
                 raise TimedOut(f"{topic}: its end could not be read within {READ_MS_MAX} ms")
             for record in await consumer.poll(wait_ms=WAIT_MS):
+                if record.key is None:
+                    continue
+                if record.value is None:
+                    found.pop(record.key, None)
+                    continue
                 report = read_report(record.value)
-                if record.key is not None and report is not None:
+                if report is not None:
                     found.pop(record.key, None)  # the latest stand last
                     found[record.key] = report
     return found
