@@ -17,7 +17,7 @@ from pathlib import Path
 from brokers import SHARED_SETTINGS, Penstock, topic_on
 from cases import FETCH_BY_NAME, PRODUCE_BY_ID, PRODUCE_BY_NAME
 from compare import machine
-from loading import Templates, built_load, run_program, write_templates
+from loading import built_load, run_program, write_templates
 from pairs import median_interval
 from rich.console import Console
 from rich.table import Table
@@ -67,7 +67,8 @@ def main() -> None:
                 topics[name] = topic_on(node, TOPIC, 1)
             templates = write_templates(SMALL, Path(folder))
             for request in REQUESTS:
-                costs = measured(arguments, program, nodes, topics, templates, request)
+                asked = {"templates": templates.path, **REQUESTS[request]}
+                costs = measured(arguments, program, nodes, topics, asked)
                 table.add_row(request, *compared(costs))
         finally:
             for node in nodes.values():
@@ -90,8 +91,7 @@ def measured(
     program: Path,
     nodes: Mapping[str, Penstock],
     topics: Mapping[str, bytes],
-    templates: Templates,
-    request: str,
+    asked: Mapping[str, object],
 ) -> dict[str, list[float]]:
     """Microseconds of CPU for each request, pair by pair."""
     costs: dict[str, list[float]] = {name: [] for name in nodes}
@@ -100,13 +100,12 @@ def measured(
             options: dict[str, object] = {
                 "topic": TOPIC,
                 "topic-id": topics[name].hex(),
-                "templates": templates.path,
                 "produce-version": PRODUCE_BY_NAME,
                 "fetch-version": FETCH_BY_NAME,
                 "connections": CONNECTIONS,
                 "in-flight": IN_FLIGHT,
                 "requests": arguments.requests,
-                **REQUESTS[request],
+                **asked,
             }
             found = run_program(program, nodes[name], options)
             if number:
