@@ -9,6 +9,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In,
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from penstock.client.network.errors import Unreachable
+from penstock.client.network.routing import ClusterView
 from penstock.model.identity import TopicPartition
 from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption
@@ -184,10 +185,12 @@ async def _fetched_alone(options: SourceOptions, ranges: TaskRanges) -> tuple[in
     fetches = ranges_fetched = 0
 
     class Counted(TaskFetcher):
-        async def _ask(self, planned: PlannedFetch) -> dict[TopicPartition, PartitionData]:
+        async def _ask(
+            self, planned: PlannedFetch, view: ClusterView
+        ) -> dict[TopicPartition, PartitionData]:
             nonlocal fetches
             fetches += 1
-            return await super()._ask(planned)
+            return await super()._ask(planned, view)
 
     async with connect(options.connection) as cluster:
         fetcher = Counted(
