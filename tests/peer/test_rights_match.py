@@ -56,8 +56,12 @@ GUARD = {
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    listeners = "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
-    node = RunningNode(tmp_path_factory.mktemp("node"), {**GUARD, "listeners": listeners})
+    settings = {
+        **GUARD,
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        "penstock.metrics.address": "127.0.0.1:0",  # without it clients can push no metrics
+    }
+    node = RunningNode(tmp_path_factory.mktemp("node"), settings)
     node.start()
     guarded = Guarded(str(node.node.addresses_by_listener["SASL_PLAINTEXT"]))
     yield guarded
