@@ -12,13 +12,8 @@ import cramjam
 from cases import Case
 from loading import Templates, compressed_payloads
 
-from penstock.records.compression import (
-    GZIP_WBITS,
-    XERIAL_HEADER,
-    XERIAL_MAGIC,
-    Codec,
-    decompress,
-)
+from penstock.records.block_codecs import XERIAL_HEADER, XERIAL_MAGIC
+from penstock.records.compression import GZIP_WBITS, Codec, decompress
 from penstock.records.layout import INT32
 from penstock.records.lz4_frame import Lz4Frame
 

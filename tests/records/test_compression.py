@@ -11,12 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.records.compression import (
-    FIRST_GUESS_BYTES,
-    Codec,
-    compress,
-    decompress,
-)
+from penstock.records.block_codecs import FIRST_GUESS_BYTES
+from penstock.records.compression import Codec, compress, decompress
 from penstock.records.errors import CorruptBatch, OversizedBatch
 from penstock.records.lz4_frame import repair_lz4_header
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.records.compression import Codec, Scratch, compress, decompress
+from penstock.records.compression import Codec, compress, decompress
 from penstock.records.errors import CorruptBatch, OversizedBatch
 from penstock.records.lz4_frame import WRITTEN_HEADER
+from penstock.records.scratch import Scratch
 
 MIB = 1024 * 1024
 TEXTS = st.binary(max_size=300).flatmap(

@@ -9,8 +9,9 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.limit import BATCH_BLOCKS_MAX, BLOCK_BYTES_MIN, MIB
 from penstock.records.batch import BatchView
+from penstock.records.block_codecs import XERIAL_HEADER
 from penstock.records.build import seal_batch
-from penstock.records.compression import XERIAL_HEADER, Codec, compress, decompress
+from penstock.records.compression import Codec, compress, decompress
 from penstock.records.errors import CorruptBatch, InvalidBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import FIRST_OFFSET, TimestampType

@@ -14,6 +14,8 @@ LATE_LOADERS = {
     PACKAGE / "node" / "authentications.py",  # what a node without SASL has no use for
     PACKAGE / "node" / "metric_sources.py",  # what a node without TLS has no use for
     PACKAGE / "node" / "broker_parts.py",  # what a broker that shows no metrics has no use for
+    PACKAGE / "records" / "compression.py",  # what batches without compression have no use for
+    PACKAGE / "world" / "offload.py",  # what a node that cleans no log has no use for
     PACKAGE / "world" / "key_store.py",  # what files in PEM have no use for
     PACKAGE / "testing",
     PACKAGE / "spark" / "__init__.py",

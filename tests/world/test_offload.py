@@ -10,9 +10,10 @@ import psutil
 import pytest
 
 from penstock.log.errors import CorruptLog
+from penstock.world.child_process import LOWEST_PRIORITY
 from penstock.world.disk import RealDisk
 from penstock.world.errors import OffloadError
-from penstock.world.offload import LOWEST_PRIORITY, ChildProcess, Inline
+from penstock.world.offload import ChildProcess, Inline
 from penstock.world.ports import Offload
 from rig.long_work import count_files, fail, priority
 

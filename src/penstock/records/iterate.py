@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX
 from penstock.records.batch import BatchView
-from penstock.records.compression import Scratch, decompress
+from penstock.records.compression import decompress
 from penstock.records.errors import CorruptBatch
 from penstock.records.layout import (
     CODEC_MASK,
@@ -15,6 +15,7 @@ from penstock.records.layout import (
 )
 from penstock.records.legacy import records_of_message
 from penstock.records.record import Record
+from penstock.records.scratch import Scratch
 from penstock.records.walk import read_records
 
 

@@ -34,7 +34,7 @@ from penstock.model.limit import DECOMPRESSED_BYTES_MAX, RECORD_ERRORS_MAX
 from penstock.records.batch import LOG_APPEND_TIME, BatchView, whole_batch
 from penstock.records.build import seal_batch
 from penstock.records.checksum import crc32c
-from penstock.records.compression import Codec, Scratch, compress
+from penstock.records.compression import Codec, compress
 from penstock.records.errors import CorruptBatch, InvalidBatch, NotOneBatch, OversizedBatch
 from penstock.records.iterate import payload_of
 from penstock.records.layout import (
@@ -53,6 +53,7 @@ from penstock.records.layout import (
     Buffer,
     TimestampType,
 )
+from penstock.records.scratch import Scratch
 from penstock.records.walk import check_records
 from penstock.records.walked import Walked
 from penstock.records.write import renumber_records

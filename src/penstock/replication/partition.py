@@ -16,10 +16,10 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView, whole_batch
-from penstock.records.compression import Scratch
 from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.errors import CorruptBatch, InvalidBatch
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
+from penstock.records.scratch import Scratch
 from penstock.records.validate import check_produced
 from penstock.replication.guard import Guard, Guards, in_transaction
 from penstock.replication.leader import Duplicate, Refusal, plan_append

@@ -2,8 +2,9 @@
 
 from penstock.model.settings.setting import LONG_MAX
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.compression import Codec, Scratch
+from penstock.records.compression import Codec
 from penstock.records.layout import TimestampType
+from penstock.records.scratch import Scratch
 from penstock.records.validate import AppendRules
 
 _CODECS: dict[str, Codec | None] = {

@@ -1,43 +1,38 @@
 """Long work off the loop.
 
-`ChildProcess` starts one worker process with the first piece of work, never before: start-up is
-what users wait for. It runs at the lowest priority and on a disk of its own, and it never outlives
-the process that started it: a node that takes up the same directory afterwards is alone in it.
+`ChildProcess` starts one worker process with the first piece of work, never before, and loads what
+that takes only then: start-up is what users wait for, and an idle node is small. The process runs
+at the lowest priority and on a disk of its own, and it never outlives the one that started it: a
+node that takes up the same directory afterwards is alone in it.
 `Inline` runs the work where it stands, for the fixture and for the simulator.
 """
 
 import asyncio
-import multiprocessing
-import os
-import signal
-import time
+import concurrent.futures
+import importlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from types import ModuleType
 from typing import TypeVar
 
-from penstock.world.disk import RealDisk
 from penstock.world.errors import OffloadError
-from penstock.world.orphans import end_with_parent
 from penstock.world.ports import Disk, Rest
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-LOWEST_PRIORITY = 19  # of the processor; the disk follows it, where nobody says otherwise
 CHILD_GONE = "the helper process has ended"
 
 
 class ChildProcess:
     def __init__(self) -> None:
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
         self._begun = 0
 
     async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
         pool = self._started()
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
-        except BrokenProcessPool as error:
+        except concurrent.futures.BrokenExecutor as error:
             if self._pool is pool:
                 self._pool = None
             raise OffloadError(CHILD_GONE) from error
@@ -46,15 +41,15 @@ class ChildProcess:
         self, work: Callable[..., Generator[Item | Rest, None, None]], *arguments: object
     ) -> AsyncGenerator[Item, None]:
         self._begun += 1
-        number, pool = self._begun, self._started()
-        await self.run(_begin, number, work, arguments)
+        number, pool, child = self._begun, self._started(), _child()
+        await self.run(child.begin, number, work, arguments)
         try:
-            while (found := await self.run(_go_on, number)) is not None:
-                yield found[0]  # type: ignore[misc]  # the child knows it as an object
+            while (found := await self.run(child.go_on, number)) is not None:
+                yield found[0]
         finally:
             # Not waited for: who closes this is in the middle of something else.
             if self._pool is pool:
-                pool.submit(_end, number)
+                pool.submit(child.end, number)
 
     def close(self) -> None:
         """Ends the child too: what it has half done, the next start clears away."""
@@ -67,16 +62,14 @@ class ChildProcess:
         # the end of the interpreter, which complains.
         pool.shutdown(cancel_futures=True)
 
-    def _started(self) -> ProcessPoolExecutor:
+    def _started(self) -> "concurrent.futures.ProcessPoolExecutor":
         if self._pool is None:
-            # Spawned, not forked: a fork would copy the loop's descriptors and the locks of its
-            # threads.
-            self._pool = ProcessPoolExecutor(
-                max_workers=1,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_set_up_child,
-            )
+            self._pool = _child().started()
         return self._pool
+
+
+def _child() -> ModuleType:
+    return importlib.import_module("penstock.world.child_process")
 
 
 class Inline:
@@ -111,41 +104,4 @@ async def run_inline_on_disk(
             else:
                 yield found
     finally:
-        steps.close()
-
-
-# What follows runs in the child.
-
-_under_way: dict[int, Generator[object, None, None]] = {}
-_disk: RealDisk | None = None
-
-
-def _set_up_child() -> None:
-    os.nice(LOWEST_PRIORITY)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    end_with_parent()
-
-
-def _begin(
-    number: int, work: Callable[..., Generator[object, None, None]], arguments: tuple[object, ...]
-) -> None:
-    global _disk
-    if _disk is None:
-        _disk = RealDisk()
-    _under_way[number] = work(_disk, *arguments)
-
-
-def _go_on(number: int) -> tuple[object] | None:
-    """Works up to the next item, if there is one."""
-    for found in _under_way[number]:
-        if not isinstance(found, Rest):
-            return (found,)
-        if found.seconds > 0:
-            time.sleep(found.seconds)
-    return None
-
-
-def _end(number: int) -> None:
-    steps = _under_way.pop(number, None)
-    if steps is not None:
         steps.close()

@@ -36,7 +36,7 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.compression import Scratch
+from penstock.records.scratch import Scratch
 from penstock.replication.follower import Follower
 from penstock.replication.partition import Partition
 from penstock.replication.replica import Replica
