@@ -11,7 +11,7 @@ that are shared swing by a third within a minute, which pairs of seconds do not 
 import argparse
 import statistics
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from brokers import SHARED_SETTINGS, Penstock, topic_on
@@ -92,8 +92,9 @@ def measured(
     nodes: Mapping[str, Penstock],
     topics: Mapping[str, bytes],
     asked: Mapping[str, object],
+    before: Callable[[str], None] | None = None,
 ) -> dict[str, list[float]]:
-    """Microseconds of CPU for each request, pair by pair."""
+    """Microseconds of CPU for each request, pair by pair. `before` is told whose turn it is."""
     costs: dict[str, list[float]] = {name: [] for name in nodes}
     for number in range(arguments.pairs + 1):  # the first one warms up
         for name in sorted(nodes, reverse=bool(number % 2)):
@@ -107,6 +108,8 @@ def measured(
                 "requests": arguments.requests,
                 **asked,
             }
+            if before is not None:
+                before(name)
             found = run_program(program, nodes[name], options)
             if number:
                 costs[name].append(found.cpu_seconds / found.requests * 1e6)
