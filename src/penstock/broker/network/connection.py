@@ -176,9 +176,11 @@ class Connection:
         return count > 0
 
     async def _answer_received(self) -> None:
-        received_ms = self._clock.monotonic_ms()
-        if self._stats is not None:
+        if self._stats is None:
+            received_ms = self._clock.monotonic_ms()
+        else:
             self._received_us = self._clock.monotonic_us()
+            received_ms = self._received_us // 1000
         turn_ends_ms = received_ms + TURN_MS_MAX
         frames = self._frames
         while (frame := frames.next_frame()) is not None:

@@ -3,6 +3,7 @@
 from functools import cache
 
 from penstock.wire.definition import Kind, Struct
+from penstock.wire.messages.fetch import FetchResponse
 
 ERROR_CODE = "error_code"
 NOWHERE = (False, ())
@@ -11,8 +12,21 @@ NOWHERE = (False, ())
 def error_codes(response: Struct) -> list[int]:
     """All that are not 0."""
     found: list[int] = []
-    _look(response, found)
+    if isinstance(response, FetchResponse):
+        _look_at_fetched(response, found)
+    else:
+        _look(response, found)
     return found
+
+
+def _look_at_fetched(response: FetchResponse, found: list[int]) -> None:
+    """As below, with no declaration asked: no other response is looked at as often."""
+    if response.error_code:
+        found.append(int(response.error_code))
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if partition.error_code:
+                found.append(int(partition.error_code))
 
 
 def _look(value: Struct, found: list[int]) -> None:
