@@ -315,11 +315,16 @@ def _is_whole_by_checksum(segment: Segment, position: int) -> bool:
 
 def _cut(segment: Segment, scanned: Scanned, report: RecoveryReport) -> None:
     """Truncates the file after its last valid batch."""
+    cut = segment.size_bytes - scanned.size_bytes
     report.segments_scanned += 1
     report.indexes_rebuilt += 1
     report.bytes_scanned += scanned.size_bytes
-    report.bytes_cut += segment.size_bytes - scanned.size_bytes
+    report.bytes_cut += cut
     segment.cut_file(scanned.size_bytes)
+    if cut:
+        # Else a power loss may bring back valid batches that stood behind the torn one, amid those
+        # that are written there now.
+        segment.file.sync()
 
 
 def _lose(report: RecoveryReport, about_to_lose: Callable[[], None]) -> None:
