@@ -8,6 +8,7 @@ import pytest
 
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import LogDirectory, write_identity
+from penstock.log.errors import CorruptLog
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset
@@ -48,7 +49,7 @@ def running(disk: MemoryDisk, *, epoch: int = EPOCH) -> tuple[LogDirectory, Part
 
 def epoch_after(disk: MemoryDisk, *, boot: str = BOOT) -> int | None:
     """What the next start finds out."""
-    directory = LogDirectory.open(disk=disk, path="/data")
+    directory = LogDirectory.open(disk=disk, path="/data", boot_id=boot)
     directory.open_found(directory.partitions_found(), now_ms=NOW_MS)
     return directory.clean_epoch(boot)
 
@@ -57,6 +58,44 @@ def test_a_kill_loses_nothing_while_the_machine_runs() -> None:
     disk = formatted()
     running(disk)
     assert epoch_after(disk.after_kill()) == EPOCH
+
+
+@pytest.mark.parametrize("damage", ["a bit", "the end"])
+def test_a_log_without_committed_records_is_left_as_it_is_and_the_others_have_lost_nothing(
+    damage: str,
+) -> None:
+    """A kill does not take them, so the disk has: nothing good comes of cutting off the rest."""
+    disk = formatted()
+    directory, log = running(disk)
+    log.note_watermark(Offset(50))
+    directory.save_checkpoints()
+    left = disk.after_kill()
+    if damage == "a bit":
+        left.files[f"{FOLDER}/{log.segments[1].base_offset:020d}.log"].data[100] ^= 1
+    else:
+        for segment in log.segments[2:]:
+            del left.files[f"{FOLDER}/{segment.base_offset:020d}.log"]
+    before = {path: bytes(node.data) for path, node in left.files.items() if path.endswith(".log")}
+    again = LogDirectory.open(disk=left, path="/data", boot_id=BOOT)
+    [error] = again.open_found(again.partitions_found(), now_ms=NOW_MS)
+    assert isinstance(error, CorruptLog)
+    assert "so nothing is truncated" in str(error)
+    after = {path: bytes(node.data) for path, node in left.files.items() if path.endswith(".log")}
+    assert after == before
+    assert again.clean_epoch(BOOT) == EPOCH
+
+
+def test_a_log_that_a_power_loss_has_cut_below_its_high_watermark_is_opened() -> None:
+    disk = formatted()
+    directory, log = running(disk)
+    log.note_watermark(Offset(50))
+    directory.save_checkpoints()
+    left = disk.after_kill()
+    left.files[f"{FOLDER}/{log.segments[1].base_offset:020d}.log"].data[100] ^= 1
+    again = LogDirectory.open(disk=left, path="/data", boot_id="another")
+    assert again.open_found(again.partitions_found(), now_ms=NOW_MS) == []
+    assert again.logs[PARTITION].end_offset < 50
+    assert again.clean_epoch("another") is None
 
 
 def test_a_clean_stop_is_clean_whatever_became_of_the_machine() -> None:
@@ -263,7 +302,7 @@ def test_nothing_is_known_before_every_log_is_open() -> None:
     assert left.clean_epoch(BOOT) == EPOCH
 
 
-def test_a_log_that_cannot_be_opened_makes_a_start_unclean() -> None:
+def test_a_damaged_log_that_is_left_as_it_was_does_not_make_a_start_unclean() -> None:
     disk = formatted()
     directory, log = running(disk)
     log.sync()
@@ -273,6 +312,13 @@ def test_a_log_that_cannot_be_opened_makes_a_start_unclean() -> None:
     opened = LogDirectory.open(disk=left, path="/data")
     [error] = opened.open_found(opened.partitions_found(), now_ms=NOW_MS)
     assert "does not match" in str(error)
+    assert opened.clean_epoch(BOOT) == EPOCH
+
+
+def test_a_log_that_is_not_opened_makes_a_start_unclean() -> None:
+    disk = formatted()
+    running(disk)
+    opened = LogDirectory.open(disk=disk.after_kill(), path="/data", boot_id=BOOT)
     assert opened.clean_epoch(BOOT) is None
 
 

@@ -374,7 +374,9 @@ def test_damage_below_the_recovery_point_cuts_nothing(damage: bytes, clean: bool
     data[last[0] + 8 : last[0] + 12] = damage
     before = bytes(data)
     for _ in range(2):  # nor does the start after it, which finds no marker any more
-        with pytest.raises(CorruptLog, match="below offset 6 was synced, so nothing is truncated"):
+        with pytest.raises(
+            CorruptLog, match="no crash takes what is below offset 6, so nothing is truncated"
+        ):
             open_log(left)
         left = left.after_kill()
         assert left.files[f"{FOLDER}/{0:020d}.log"].data == before

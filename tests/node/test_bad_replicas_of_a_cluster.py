@@ -31,7 +31,8 @@ ANOTHER_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedCluster]:
     folder = tmp_path_factory.mktemp("bad-replicas") / "cluster"
-    with ReplicatedCluster(PenstockSoftware(), folder, settings=BRISK_SESSIONS) as made:
+    settings = {**BRISK_SESSIONS, "replica.high.watermark.checkpoint.interval.ms": "200"}
+    with ReplicatedCluster(PenstockSoftware(), folder, settings=settings) as made:
         made.start()
         yield made
 
@@ -172,3 +173,42 @@ def test_a_replica_with_another_topic_id_is_set_aside_and_copied_anew(
     [stray] = cluster.data(follower).glob(f"{topic}-0.*-stray")
     assert ANOTHER_TOPIC_ID in (stray / "partition.metadata").read_text(encoding="utf-8")
     assert values(cluster, topic) == list(range(100))
+
+
+def test_leaders_that_are_damaged_and_killed_with_all_others_lose_nothing(
+    cluster: ReplicatedCluster,
+) -> None:
+    """Each of three nodes has a flipped bit in the partition that it leads."""
+    topic = "flipped"
+    create_replicated(cluster, topic, partitions=3)
+    for partition in NODES:
+        write(cluster, topic, partition=partition - 1, first=0, count=100)
+    until_in_sync(cluster, topic)
+    led = {leader_of(cluster, topic, partition): partition for partition in range(3)}
+    assert led.keys() == set(NODES)
+    for number in NODES:
+        saved = cluster.data(number) / "replication-offset-checkpoint"
+        until(
+            "high watermarks are saved",
+            lambda saved=saved: all(
+                f"{topic} {partition} 100" in saved.read_text(encoding="utf-8").splitlines()
+                for partition in range(3)
+            ),
+        )
+    for node in cluster.nodes.values():
+        node.end(signal.SIGKILL)
+    for number, partition in led.items():
+        [segment] = (cluster.data(number) / f"{topic}-{partition}").glob("*.log")
+        *_, last = batches_in(segment)
+        with segment.open("r+b") as file:
+            file.seek(segment.stat().st_size - len(last.content) - 1)
+            [byte] = file.read(1)
+            file.seek(-1, 1)
+            file.write(bytes([byte ^ 1]))
+
+    cluster.start(*NODES)
+    until_in_sync(cluster, topic)
+    assert values(cluster, topic, partitions=3) == sorted([*range(100)] * 3)
+    for number, partition in led.items():
+        assert_equal(cluster, topic, partition=partition, end=100)
+        assert list(cluster.data(number).glob(f"{topic}-{partition}.*-stray"))

@@ -32,7 +32,13 @@ from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity, decode_identity, encode_identity
 from penstock.log.claims import Claims
 from penstock.log.creation import free_name, topic_id_of
-from penstock.log.errors import CorruptCheckpoint, CorruptData, RecordsLost, TopicIdMismatch
+from penstock.log.errors import (
+    CorruptCheckpoint,
+    CorruptData,
+    CorruptLog,
+    RecordsLost,
+    TopicIdMismatch,
+)
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.offset_checkpoints import OffsetCheckpoints
 from penstock.log.opening import PRODUCER_EXPIRY_MS, LeftBehind, open_log
@@ -44,6 +50,7 @@ from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
+from penstock.records.layout import FIRST_OFFSET
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
 
@@ -92,15 +99,22 @@ class LogDirectory:
         self.clean = clean and self._checkpoints.readable
         self._stopped_epoch = stopped_epoch
         self._refused: set[TopicPartition] = set()  # could not be opened
+        self._damaged: set[TopicPartition] = set()  # of those, logs left as they were found
+        self._no_power_lost = False  # since the last process wrote here
         self.start_file = StartFile(disk=disk, path=path)
         self._has_epoch = False  # the broker whose directory this is
 
     @classmethod
     def open(
-        cls, *, disk: Disk, path: str, producer_expiry_ms: int = PRODUCER_EXPIRY_MS
+        cls,
+        *,
+        disk: Disk,
+        path: str,
+        producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
+        boot_id: str = "",
     ) -> "LogDirectory":
         """Locks the directory, which is made if it does not exist; DiskError when another node uses
-        it.
+        it. `boot_id` is that of the machine, where it is known.
         """
         path = path.rstrip("/") or "/"
         make_lasting(disk, path)
@@ -118,6 +132,7 @@ class LogDirectory:
         if clean:
             disk.remove(marker)
             disk.sync_directory(path)
+        directory._no_power_lost = directory._killed_epoch(boot_id) is not None
         directory._take_stock()
         return directory
 
@@ -145,16 +160,11 @@ class LogDirectory:
 
         Ask once every log has been opened: recovery decides.
         """
-        if not self._checkpoints.readable or not self.recovery.intact or self._unopened():
+        if not self._checkpoints.readable or not self.recovery.intact:
             return None
-        if self.clean:
-            return self.stopped_epoch
-        identity = self.identity
-        if identity is None:
+        if not self._unopened() <= self._damaged:
             return None
-        return self.start_file.epoch_of(
-            directory_id=identity.directory_id, boot_id=boot_id, signature=self._signature()
-        )
+        return self.stopped_epoch if self.clean else self._killed_epoch(boot_id)
 
     @property
     def is_restored(self) -> bool:
@@ -237,6 +247,8 @@ class LogDirectory:
                 opened[one.partition] = self._open(one, now_ms)
             except (DiskError, CorruptData, TopicIdMismatch) as error:
                 self._refused.add(one.partition)
+                if isinstance(error, CorruptLog):
+                    self._damaged.add(one.partition)
                 opened[one.partition] = error
         return opened
 
@@ -408,13 +420,16 @@ class LogDirectory:
         return self._removals.take_due(now_ms)
 
     def set_aside_stray(self, partition: TopicPartition) -> str:
-        """Renames the directory of a partition that the metadata does not know; its new path.
+        """Renames the directory of a partition that the metadata does not know, or that is damaged;
+        its new path.
 
         It is kept, and later starts ignore it: lost metadata must not cause loss of data.
         """
         log = self.logs.pop(partition, None)
         if log is not None:
             log.retire()
+        self._refused.discard(partition)
+        self._damaged.discard(partition)
         path = self._rename(
             partition, token=self._claim_of(partition), suffix=layout.STRAY_DIRECTORY
         )
@@ -464,6 +479,15 @@ class LogDirectory:
         parsed = map(layout.parse_partition_directory, self._disk.names(self.path))
         unopened = {one for one in parsed if one is not None} - self.logs.keys()
         return {one for one in unopened if self._disk.is_directory(self._directory(one))}
+
+    def _killed_epoch(self, boot_id: str) -> int | None:
+        """The epoch of a broker that was killed here, if nothing of what it wrote can be lost."""
+        identity = self.identity
+        if identity is None:
+            return None
+        return self.start_file.epoch_of(
+            directory_id=identity.directory_id, boot_id=boot_id, signature=self._signature()
+        )
 
     def _about_to_lose(self) -> None:
         """Recovery removes what may have been acked. DiskError: it must not."""
@@ -519,6 +543,7 @@ class LogDirectory:
             start_offset=self._checkpoints.start_offset(partition),
             cleaned_offset=self._checkpoints.cleaned_offset(partition),
             watermark=watermark,
+            committed=watermark if watermark is not None and self._no_power_lost else FIRST_OFFSET,
             found=wanted.found,
         )
         log = self._load(

@@ -30,6 +30,7 @@ class LeftBehind:
     start_offset: Offset = FIRST_OFFSET
     cleaned_offset: Offset | None = None
     watermark: Offset | None = None
+    committed: Offset = FIRST_OFFSET  # no crash that may have been takes what is below it
     found: bool = False  # the directory has been there before, with a log
 
 
@@ -120,6 +121,7 @@ def _load_parts(
         segments,
         clean=left.clean or fresh,
         recovery_point=left.recovery_point,
+        committed=left.committed,
         cleaned_offset=FIRST_OFFSET if left.cleaned_offset is None else left.cleaned_offset,
         settings=settings,
         memory=memory,

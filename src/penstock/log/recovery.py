@@ -5,14 +5,14 @@ from the recovery point on are scanned, and the one that ends there, because its
 transactions may have been lost: every batch is checked, and the log ends before the first one that
 is torn, corrupt or out of order. What comes after it is removed, the last segment first, so that a
 crash during recovery leaves a log without holes. A crash does not tear anything below the recovery
-point: damage there is damage of the disk, records that may have been acked follow it, and the log
-is left unchanged (CorruptLog).
+point, nor, if the machine has run since, below the high watermark: damage there is damage of the
+disk, records that were acked may follow it, and the log is left unchanged (CorruptLog).
 
 Invariants of the result:
  1. Segments are in order of base offset; each begins at or after the end of the one before it.
  2. The last segment is active, and ends with a whole batch whose checksum matches.
  3. The producers and the epochs reflect exactly the batches up to the end.
- 4. No batch below the recovery point has been removed.
+ 4. No batch below the recovery point or below `committed` has been removed.
 """
 
 import struct
@@ -104,6 +104,7 @@ def load(
     *,
     clean: bool,
     recovery_point: Offset,
+    committed: Offset,
     cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
@@ -111,8 +112,9 @@ def load(
 ) -> Loaded:
     """Loads the segments of a log, at least one, so that writing can continue.
 
-    `about_to_lose` is called before anything is removed but an incomplete batch at the very end,
-    and when records are gone that were synced.
+    What is below `committed` is known to have been there, and nothing has happened since that could
+    have taken it. `about_to_lose` is called before anything is removed but an incomplete batch at
+    the very end, and when records are gone that were synced.
     """
     assert segments
     report = RecoveryReport(clean=clean)
@@ -135,9 +137,14 @@ def load(
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
     # The file of epochs may be older than a truncation: what is scanned says which epochs it has.
     memory.epochs.truncate_end(base_offset)
+    floor = max(recovery_point, committed)
     end_offset = _scan_all(
-        segments, first, recovery_point, cleaned_offset, settings, memory, report, about_to_lose
-    )
+        segments, first, recovery_point, floor, cleaned_offset, settings, memory, report,
+        about_to_lose,
+    )  # fmt: skip
+    if end_offset < committed:
+        reason = f"the log ends at offset {end_offset}"
+        raise _beyond_repair(segments[-1], segments[-1].size_bytes, reason, committed)
     if end_offset < recovery_point:
         _lose(report, about_to_lose)
     for segment in segments[first:-1]:
@@ -179,13 +186,16 @@ def _scan_all(
     segments: list[Segment],
     first: int,
     recovery_point: Offset,
+    floor: Offset,
     cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
     report: RecoveryReport,
     about_to_lose: Callable[[], None],
 ) -> Offset:
-    """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
+    """Scans the segments from `first` on, drops those behind a cut; where the log ends then. Below
+    the `floor` nothing is cut.
+    """
     # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
     # there. Our own compaction keeps the last offset of a segment; Apache Kafka's leaves gaps, even
     # segments without a byte. What is compacted is synced first, so a gap up to where the log is
@@ -200,9 +210,9 @@ def _scan_all(
         compacted = segment.base_offset <= cleaned_offset
         synced = segment.base_offset == recovery_point
         if gap < 0 or (gap > 0 and reachable and not (whole or compacted or synced)):
-            if segment.base_offset < recovery_point:
+            if segment.base_offset < floor:
                 raise _beyond_repair(
-                    segment, 0, f"expected a segment from offset {end_offset} on", recovery_point
+                    segment, 0, f"expected a segment from offset {end_offset} on", floor
                 )
             report.reasons.append(
                 f"{segment.path(layout.LOG)}: does not begin at offset {end_offset}"
@@ -212,7 +222,7 @@ def _scan_all(
             break
         previous_base = segment.base_offset
         sealed_with = _saved_largest_timestamp(segment)
-        scanned = _scan(segment, recovery_point, settings, memory)
+        scanned = _scan(segment, floor, settings, memory)
         end_offset, reason = scanned.end_offset, scanned.reason
         is_last = slot + 1 == len(segments)
         if reason is not None and not (scanned.is_incomplete and is_last):
@@ -252,9 +262,7 @@ class Scanned:
     is_incomplete: bool  # the reason is a batch that was not written to its end
 
 
-def _scan(
-    segment: Segment, recovery_point: Offset, settings: TopicSettings, memory: LogMemory
-) -> Scanned:
+def _scan(segment: Segment, floor: Offset, settings: TopicSettings, memory: LogMemory) -> Scanned:
     """Checks every batch up to the first bad one, and rebuilds the indexes."""
     size_bytes = segment.size_bytes
     segment.begin_indexes()
@@ -277,8 +285,8 @@ def _scan(
         is_incomplete = not _is_whole_by_checksum(segment, position)
     except CorruptBatch as error:
         reason = error.reason
-    if reason is not None and end_offset < recovery_point:
-        raise _beyond_repair(segment, position, reason, recovery_point)
+    if reason is not None and end_offset < floor:
+        raise _beyond_repair(segment, position, reason, floor)
     return Scanned(
         end_offset=end_offset, size_bytes=position, reason=reason, is_incomplete=is_incomplete
     )
@@ -333,11 +341,9 @@ def _lose(report: RecoveryReport, about_to_lose: Callable[[], None]) -> None:
         report.intact = False
 
 
-def _beyond_repair(
-    segment: Segment, position: int, reason: str, recovery_point: Offset
-) -> CorruptLog:
+def _beyond_repair(segment: Segment, position: int, reason: str, floor: Offset) -> CorruptLog:
     """Invariant 4."""
-    why = f"{reason}; everything below offset {recovery_point} was synced, so nothing is truncated"
+    why = f"{reason}; no crash takes what is below offset {floor}, so nothing is truncated"
     return CorruptLog(segment.path(layout.LOG), position=position, reason=why)
 
 

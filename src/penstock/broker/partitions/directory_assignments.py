@@ -5,8 +5,8 @@ chooses itself. If a directory is lost, the cluster then knows what was in it, a
 broker lead that as if it still had the records.
 
 A replica whose log cannot be opened because it is damaged is told to be in a lost directory: others
-lead the partition, until the log is repaired, or removed and copied again, and its directory told.
-The only replica of a partition is not: nobody else could lead, and once it is repaired it leads on.
+lead the partition. Once they do, the log is set aside and copied anew, and its directory told. The
+only replica of a partition is not: nobody else could lead, and once it is repaired it leads on.
 
 A replica that is being moved is assigned to its new directory just before it gets there
 (`replication/directory_move` says why). If the old directory fails in between, the replica is

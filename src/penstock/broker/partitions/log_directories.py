@@ -99,7 +99,10 @@ class LogDirectories:
             for path in dict.fromkeys((metadata_path, *paths)):
                 try:
                     opened[path] = LogDirectory.open(
-                        disk=disk, path=path, producer_expiry_ms=producer_expiry_ms
+                        disk=disk,
+                        path=path,
+                        producer_expiry_ms=producer_expiry_ms,
+                        boot_id=boot_id,
                     )
                 except DiskError as error:
                     if path == metadata_path or len(paths) == 1:
@@ -326,6 +329,12 @@ class LogDirectories:
                         "partition=%s stray=true set_aside=%s reason=it lies in %s too",
                         partition, path, home.path,
                     )  # fmt: skip
+
+    def set_aside_damaged(self, partition: TopicPartition) -> str:
+        """The damaged log of a partition is kept under another name, which is returned; the next
+        one is made in the same directory.
+        """
+        return self._homes[partition].set_aside_stray(partition)
 
     def prefer(self, partition: TopicPartition, path: str) -> None:
         """A partition that is not here yet is to be made in this directory."""

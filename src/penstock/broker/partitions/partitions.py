@@ -27,7 +27,12 @@ from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.effective import BrokerSettingsInEffect, effective_topic
 from penstock.metadata.image.image import Delta, Image
-from penstock.metadata.image.topic import LeaderRecovery, PartitionImage, TopicImage
+from penstock.metadata.image.topic import (
+    LOST_DIRECTORY,
+    LeaderRecovery,
+    PartitionImage,
+    TopicImage,
+)
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.events import DISK_FAILED, DISK_FULL
@@ -421,6 +426,8 @@ class Partitions:
         """Replicas of logs that are open already, or opened from disk, or new ones."""
         closed: list[LogWanted] = []
         for name, (wanted, partition) in to_open.items():
+            if name in self._damaged and self._is_led_without_us(partition):
+                self._copy_anew(name, partition)
             known = self.directories.log_of(name)
             if known is None or known.topic_id != wanted.topic_id:
                 closed.append(wanted)
@@ -435,6 +442,28 @@ class Partitions:
                 self._begin_opened(log, to_open[name][1], applied)
             else:
                 self._not_opened(name, log)
+
+    def _is_led_without_us(self, partition: PartitionImage) -> bool:
+        """Whether others lead, and nobody counts on the replica here: the controller was told."""
+        counted = (*partition.isr, *partition.elr, *partition.last_known_elr)
+        return (
+            partition.leader is not None
+            and self._node_id not in counted
+            and partition.directory(self._node_id) == LOST_DIRECTORY
+        )
+
+    def _copy_anew(self, name: TopicPartition, partition: PartitionImage) -> None:
+        """What is damaged is kept under another name; all records come from the leader."""
+        try:
+            path = self.directories.set_aside_damaged(name)
+        except DiskError as error:
+            logger.error("partition=%s damaged=true set_aside=false reason=%s", name, error)
+            return
+        logger.warning(
+            "partition=%s damaged=true set_aside=%s reason=it is copied anew from node %s",
+            name, path, partition.leader,
+        )  # fmt: skip
+        self._forget_offline(name)
 
     def _begin_opened(self, log: PartitionLog, wanted: PartitionImage, applied: Applied) -> None:
         """What is above the high watermark is looked up in the log, which may be damaged."""
