@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
+from penstock.client.network.cluster import Cluster
+from penstock.spark.connection import run
 from penstock.spark.options import ConnectionOptions
 from penstock.spark.sink.actions import Look, Seen
+from penstock.spark.sink.at_least_once import Acked, write_plainly
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.errors import MissingTopic
@@ -16,7 +19,7 @@ from penstock.spark.sink.names import Attempt, TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
-from penstock.spark.sink.task import Work, write_attempt
+from penstock.spark.sink.task import Work, with_rows, write_attempt
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 from rig.sink_shell import SinkShell, with_sink
@@ -77,6 +80,24 @@ def test_attempt_without_rows_leaves_nothing(node: ServedNode, topic: Topics) ->
         assert await open_of_sink(shell.cluster, shell.sink) == []
 
     with_sink(node.bootstrap, topic(), work)
+
+
+def test_task_without_rows_asks_no_broker_anything() -> None:
+    nowhere = ConnectionOptions(bootstrap="127.0.0.1:1")
+    empty = [pa.record_batch([pa.array([], pa.binary())], names=["value"])] * 2
+    work = Work(
+        rows=iter(empty),
+        columns=Columns(value=0),
+        options=SinkOptions(connection=nowhere, topic="orders"),
+        partition=0,
+    )
+
+    async def write(cluster: Cluster, work: Work) -> str:
+        await cluster.refresh()
+        return "written"
+
+    assert run(with_rows(work, write)) is None
+    assert run(write_plainly(work)) == Acked()
 
 
 @pytest.mark.parametrize("two_phase", [True, False])

@@ -1,5 +1,6 @@
 """Data frames into topics, by queries and by single writes."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.client.admin.transaction_listing import Wanted, list_transactions
 from penstock.client.produce.partitioner import partition_of_key
+from penstock.spark.sink.names import attempt_of
 from rig.serve import ServedNode
-from rig.sink_output import committed_records, none_left_open
+from rig.sink_output import cluster_at, committed_records, none_left_open
 
 ROWS = 300
 
@@ -62,6 +65,28 @@ def test_write_is_there_whole(
         save(frame, node, topic=name)
     found = Counter(record.value for record in committed_records(node.bootstrap, name))
     assert found == Counter(str(row).encode() for row in range(ROWS))
+
+
+def test_tasks_without_rows_take_no_transactional_id(
+    spark: SparkSession, node: ServedNode, topic: Callable[..., str], folder: Path
+) -> None:
+    name = topic()
+    (folder / "in").mkdir()
+    (folder / "in" / "0.txt").write_text("one\n")
+    rows = spark.createDataFrame([("one",)], "value string").repartition(8, "value")
+    save(rows, node, topic=name, sinkId="few-rows-written")
+    query = lines(spark, folder).repartition(8, "value")
+    write(query, node, folder, topic=name, sinkId="few-rows-queried")
+
+    async def taken() -> list[str]:
+        async with cluster_at(node.bootstrap) as cluster:
+            listed = await list_transactions(cluster, Wanted())
+        attempts = [attempt_of(one.transactional_id) for one in listed]
+        return sorted(one.sink for one in attempts if one and one.sink.startswith("few-rows"))
+
+    assert asyncio.run(taken()) == ["few-rows-queried", "few-rows-written"]
+    values = [record.value for record in committed_records(node.bootstrap, name)]
+    assert values == [b"one", b"one"]
 
 
 def test_write_of_a_query_is_skipped_when_it_is_decided(

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from penstock.client.network.cluster import Cluster
 from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.model.identity import TopicPartition
-from penstock.spark.connection import connect
-from penstock.spark.sink.task import Work, batch_rules, send_rows
+from penstock.spark.sink.task import Work, batch_rules, send_rows, with_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,13 @@ class Delivering:
 
 
 async def write_plainly(work: Work) -> Acked:
+    await with_rows(work, _deliver)
+    return Acked()
+
+
+async def _deliver(cluster: Cluster, work: Work) -> None:
     rules = ProducerRules(batches=batch_rules(work.options))
-    async with (
-        connect(work.options.connection) as cluster,
-        Producer(cluster, rules=rules) as producer,
-    ):
+    async with Producer(cluster, rules=rules) as producer:
         delivering = Delivering(producer)
         await send_rows(cluster, work, delivering)
         await delivering.flush()
-    return Acked()

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.client.network.cluster import Cluster
-from penstock.spark.connection import connect, run
+from penstock.spark.connection import run
 from penstock.spark.options import BadOption
 from penstock.spark.sink.at_least_once import write_plainly
 from penstock.spark.sink.columns import columns_of
@@ -38,7 +38,7 @@ from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.record_change import Driver
-from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
+from penstock.spark.sink.task import Work, compute, numbers_of, with_rows, write_attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +116,17 @@ class BatchSink(DataSourceArrowWriter):
         run_id = self.identity.run_id
         own = first_attempt(self.sink, run_id, batch_id, task, two_phase=plan.two_phase)
         driver = plan.driver(self._claim(plan.place))
-        async with connect(self.options.connection) as cluster:
-            prepared = await write_attempt(
+
+        async def write(cluster: Cluster, work: Work) -> Prepared | None:
+            return await write_attempt(
                 cluster,
                 work,
                 own,
                 two_phase=plan.two_phase,
                 is_late=lambda: self._is_late(cluster, plan, driver),
             )
-        return Written(prepared=prepared)
+
+        return Written(prepared=await with_rows(work, write))
 
     async def _is_late(self, cluster: Cluster, plan: Plan, driver: Driver) -> bool:
         if self.once:

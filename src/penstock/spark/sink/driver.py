@@ -119,22 +119,36 @@ async def plan_write(
         return planned
 
 
+async def claim_run(options: SinkOptions, plan: Plan, driver: Driver, batch: TaskOfBatch) -> None:
+    """In the task that claims, before it looks for rows: others that have some wait for it."""
+    if batch.partition != CLAIMING_PARTITION or not must_claim(driver.claim, plan.found):
+        return
+    async with connect(options.connection) as cluster:
+        await _claim(cluster, options, plan, driver, batch)
+
+
 async def join_run(
     cluster: Cluster, options: SinkOptions, plan: Plan, driver: Driver, batch: TaskOfBatch
 ) -> None:
-    """In a task, before it writes. In a run's first batch one claims, and the others wait; if that
-    takes long, perhaps because there is no room for the one to run, they claim too.
+    """In the other tasks, before they write. In a run's first batch they wait for the claim; if
+    that takes long, perhaps because there is no room for the one to run, they claim too.
     """
-    if not must_claim(driver.claim, plan.found):
+    if batch.partition == CLAIMING_PARTITION or not must_claim(driver.claim, plan.found):
         return
     async with _carrier(cluster, options, driver, plan.known) as carrier:
-        if batch.partition != CLAIMING_PARTITION:
-            turn_ms = batch.partition % CLAIM_TURNS * CLAIM_TURN_MS
-            deadline_ms = cluster.clock.monotonic_ms() + CLAIM_MS_MAX + turn_ms
-            while cluster.clock.monotonic_ms() < deadline_ms:
-                if await carrier.run(may_write(driver, plan.found)):
-                    return
-                await asyncio.sleep(CLAIM_POLL_MS / 1000)
+        turn_ms = batch.partition % CLAIM_TURNS * CLAIM_TURN_MS
+        deadline_ms = cluster.clock.monotonic_ms() + CLAIM_MS_MAX + turn_ms
+        while cluster.clock.monotonic_ms() < deadline_ms:
+            if await carrier.run(may_write(driver, plan.found)):
+                return
+            await asyncio.sleep(CLAIM_POLL_MS / 1000)
+    await _claim(cluster, options, plan, driver, batch)
+
+
+async def _claim(
+    cluster: Cluster, options: SinkOptions, plan: Plan, driver: Driver, batch: TaskOfBatch
+) -> None:
+    async with _carrier(cluster, options, driver, plan.known) as carrier:
         await carrier.run(claim(driver, batch.batch_id, plan.found))
     await recover_writes(_decisions(cluster, options))
 

@@ -9,7 +9,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from penstock.spark.connection import connect, run
+from penstock.client.network.cluster import Cluster
+from penstock.spark.connection import run
 from penstock.spark.sink.at_least_once import write_plainly
 from penstock.spark.sink.columns import columns_of
 from penstock.spark.sink.decision import Claim, Prepared
@@ -17,6 +18,7 @@ from penstock.spark.sink.decision_topic import Known
 from penstock.spark.sink.driver import (
     Plan,
     TaskOfBatch,
+    claim_run,
     decide_batch,
     give_up_batch,
     is_late_for_batch,
@@ -28,7 +30,7 @@ from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.record_change import Driver
-from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
+from penstock.spark.sink.task import Work, compute, numbers_of, with_rows, write_attempt
 
 QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
 
@@ -96,21 +98,28 @@ class StreamSink(DataSourceStreamArrowWriter):
         plan = self.plan
         assert plan is not None
         driver = plan.driver(claim)
-        async with connect(self.options.connection) as cluster:
-            of_batch = TaskOfBatch(batch_id=batch_id, partition=work.partition)
-            await join_run(cluster, self.options, plan, driver, of_batch)
-            if is_decided(claim, batch_id, plan.found):
-                await compute(work)
-                return Written(driver=driver, known=plan.known, prepared=None)
+        of_batch = TaskOfBatch(batch_id=batch_id, partition=work.partition)
+        await claim_run(self.options, plan, driver, of_batch)
+        prepared = None
+        if is_decided(claim, batch_id, plan.found):
+            await compute(work)
+        else:
             own = first_attempt(plan.sink, claim.run_id, batch_id, task, two_phase=plan.two_phase)
-            prepared = await write_attempt(
-                cluster,
-                work,
-                own,
-                two_phase=plan.two_phase,
-                is_late=lambda: is_late_for_batch(cluster, self.options, driver, plan, batch_id),
-            )
-            return Written(driver=driver, known=plan.known, prepared=prepared)
+
+            async def write(cluster: Cluster, work: Work) -> Prepared | None:
+                await join_run(cluster, self.options, plan, driver, of_batch)
+                return await write_attempt(
+                    cluster,
+                    work,
+                    own,
+                    two_phase=plan.two_phase,
+                    is_late=lambda: is_late_for_batch(
+                        cluster, self.options, driver, plan, batch_id
+                    ),
+                )
+
+            prepared = await with_rows(work, write)
+        return Written(driver=driver, known=plan.known, prepared=prepared)
 
 
 def _property(task: TaskContext, name: str) -> str:

@@ -1,14 +1,16 @@
 """A task: its rows in a transaction of one attempt, which is left open for the driver to end.
 
 Rows come from Spark's process as Arrow, and while the next are waited for, in a thread of their
-own, those before them are sent.
+own, those before them are sent. Brokers are connected to when the first row is there (`with_rows`):
+most tasks of a small batch have none.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,6 +25,7 @@ from penstock.client.produce.transaction_requests import Claim, claim_id
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import MIB
+from penstock.spark.connection import connect
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared, Witness
 from penstock.spark.sink.errors import Contended
@@ -34,6 +37,7 @@ from penstock.spark.sink.rows import BatchBuilder
 CHUNK_BYTES = 4 * MIB  # so many are put in order at once: each partition gets whole batches of them
 TRIES_MAX = 4
 WITHDRAW_MS = 5_000
+T = TypeVar("T")
 
 
 class Sending(Protocol):
@@ -74,6 +78,24 @@ async def compute(work: Work) -> None:
 def _exhaust(rows: Iterator[pa.RecordBatch]) -> None:
     for _ in rows:
         pass
+
+
+async def with_rows(work: Work, write: Callable[[Cluster, Work], Awaitable[T]]) -> T | None:
+    """Connects and writes as soon as there is a row; None where there is none, and then no broker
+    is asked anything.
+    """
+    rows = await asyncio.to_thread(_from_first_row, work.rows)
+    if rows is None:
+        return None
+    async with connect(work.options.connection) as cluster:
+        return await write(cluster, replace(work, rows=rows))
+
+
+def _from_first_row(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch] | None:
+    for batch in rows:
+        if batch.num_rows:
+            return chain([batch], rows)
+    return None
 
 
 def numbers_of(task: TaskContext) -> TaskNumbers:
