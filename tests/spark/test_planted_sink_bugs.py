@@ -42,7 +42,7 @@ def decision_each_time(
     return SinkRecord(claim=driver.claim, decided=batch, is_done=False)
 
 
-def commit_of_whatever_is_open(driver: Driver, decided: Prepared) -> Flow[bool]:
+def commit_of_whatever_is_open(driver: Driver, decided: Prepared, *beside: object) -> Flow[bool]:
     if not (yield Commit(decided)):
         reclaimed = yield Reclaim(decided.transactional_id)
         if reclaimed is not None:
@@ -50,12 +50,14 @@ def commit_of_whatever_is_open(driver: Driver, decided: Prepared) -> Flow[bool]:
     return True
 
 
-def commit_once(driver: Driver, decided: Prepared) -> Flow[bool]:
+def commit_once(driver: Driver, decided: Prepared, *beside: object) -> Flow[bool]:
     yield Commit(decided)
     return True
 
 
-def commit_by_what_the_coordinator_says(driver: Driver, decided: Prepared) -> Flow[bool]:
+def commit_by_what_the_coordinator_says(
+    driver: Driver, decided: Prepared, *beside: object
+) -> Flow[bool]:
     if (yield Commit(decided)):
         return True
     seen = yield Look(decided.transactional_id)

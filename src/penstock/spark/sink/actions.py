@@ -40,10 +40,11 @@ class WriteOutcome(Enum):
 @dataclass(frozen=True, slots=True)
 class Commit:
     """-> bool: whether the transaction is committed, now or before; False: by this identity it
-    could not be.
+    could not be. Those `beside` it are asked for next, and may be committed along with it.
     """
 
     transaction: Prepared
+    beside: tuple[Prepared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Carries out, with the client, what the flows of a sink ask for.
 
-Every action passes through `Carrier.carry_out`, one at a time. The client asks again where an
-answer is lost; of a Write only a look can tell, and the flow takes it.
+Every action passes through `Carrier.carry_out`, one at a time; the commits of a decision are sent
+together with the first of them. The client asks again where an answer is lost; of a Write only a
+look can tell, and the flow takes it.
 """
 
 import asyncio
@@ -11,7 +12,9 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self, TypeVar, assert_never
 
+from penstock.client.admin.coordinator_map import CoordinatorMap
 from penstock.client.admin.markers import Written, ending_of
+from penstock.client.admin.prepared_endings import end_all
 from penstock.client.admin.transaction_listing import (
     OPEN_STATES,
     TransactionDescription,
@@ -25,6 +28,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import AbortOnly, ClientError, Fenced, Refused
 from penstock.client.produce.prepared_transaction import Ending, PreparedTransaction
+from penstock.client.produce.transaction_answers import Verdict
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
@@ -50,6 +54,7 @@ from penstock.spark.sink.decision import Prepared, SinkRecord, encode
 from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.names import decider_id
 from penstock.spark.sink.record_change import Flow
+from penstock.spark.sink.remembered import coordinators_in
 from penstock.transactions.state import BY_WORD, TransactionState
 
 DECIDER_MS = 10_000  # how long a decider that has died can keep others from reading
@@ -91,6 +96,7 @@ class Carrier:
         self.two_phase = two_phase
         self.known = known
         self._coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
+        self._answered: dict[Prepared, bool] = {}  # Commits that were carried out beside others
         self._decider: TransactionalProducer | None = None
         self._held = AsyncExitStack()
 
@@ -131,7 +137,9 @@ class Carrier:
                 return self.known.record
             case Write(record):
                 return await self._write(record)
-            case Commit(transaction):
+            case Commit(transaction, beside):
+                if beside:
+                    await self._commit_together((transaction, *beside))
                 return await self._commit(transaction)
             case Look(transactional_id):
                 return await self._look(transactional_id)
@@ -185,7 +193,21 @@ class Carrier:
                 return WriteOutcome.UNKNOWN
         return WriteOutcome.WRITTEN
 
+    async def _commit_together(self, transactions: Iterable[Prepared]) -> None:
+        """Notes the answers that are clear; `_commit` asks once more about the others."""
+        by_id = {_prepared(one): one for one in transactions}
+        # An id that comes only once has a coordinator that nobody asks for again.
+        known = coordinators_in(self.cluster) if self.two_phase else {}
+        answers = await end_all(CoordinatorMap(self.cluster, known), by_id, commit=True)
+        for one, answer in answers.items():
+            if answer.verdict is Verdict.DONE:
+                self._answered[by_id[one]] = True
+            elif answer.verdict is Verdict.FENCED or answer.code in NOT_OPEN:
+                self._answered[by_id[one]] = False
+
     async def _commit(self, transaction: Prepared) -> bool:
+        if transaction in self._answered:
+            return self._answered.pop(transaction)
         try:
             await end_prepared(self.cluster, _prepared(transaction), commit=True)
         except Fenced:

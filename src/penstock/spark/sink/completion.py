@@ -42,9 +42,11 @@ def commit_all(driver: Driver, decided: Decided | None) -> Flow[tuple[Prepared, 
     lost = []
     if decided is not None:
         as_decided = replace(driver, two_phase=decided.two_phase)
+        beside = decided.transactions[1:]
         for transaction in decided.transactions:
-            if not (yield from _commit(as_decided, transaction)):
+            if not (yield from _commit(as_decided, transaction, beside)):
                 lost.append(transaction)
+            beside = ()
     return tuple(lost)
 
 
@@ -71,7 +73,7 @@ def mark_done(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
     return (yield from write_record(done))
 
 
-def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
+def _commit(driver: Driver, decided: Prepared, beside: tuple[Prepared, ...] = ()) -> Flow[bool]:
     """False: it is lost. Whoever took the id over since has bumped its epoch: then the decision is
     carried out by the new identity, if the transaction is still the one that was decided.
 
@@ -81,7 +83,8 @@ def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
     held = decided
     ending = Ending.OPEN
     for _ in range(RECLAIMS_MAX):
-        committed: bool = yield Commit(held)
+        committed: bool = yield Commit(held, beside)
+        beside = ()
         if committed:
             return True
         seen: Seen = yield Look(decided.transactional_id)
