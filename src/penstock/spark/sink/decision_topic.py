@@ -2,12 +2,17 @@
 
 It is made by the first sink that needs it. Found with a policy that deletes, or with fewer replicas
 than were asked for, it is refused: a decision that goes away is a batch that is written twice.
+
+A process remembers what it has read, and reads on from there: Spark keeps its Python processes for
+the next batch. A topic that was made anew, and a partition with another leader, which may have lost
+its end, are read from their beginning.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic
 from penstock.client.admin.configs import Resource, describe_configs
@@ -23,8 +28,8 @@ from penstock.client.network.errors import ClientError, Refused, TimedOut
 from penstock.client.produce.partitioner import partition_of_key
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicPartition
-from penstock.model.offset import Offset
+from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.spark.sink.decision import SinkRecord, UnreadableDecision, decode
 from penstock.spark.sink.errors import WrongDecisionTopic
 
@@ -38,6 +43,7 @@ EXPLAIN_MS_MAX = 10_000
 POLL_MS = 100
 FIRST = Offset(0)
 MADE_MS_MAX = 10_000
+REMEMBERED_MAX = 256  # sinks, and topics; beyond it they are read from their beginning
 logger = logging.getLogger(__name__)
 
 
@@ -47,6 +53,27 @@ class Known:
 
     record: SinkRecord | None
     position: Offset
+
+
+class LogIdentity(NamedTuple):
+    """The same as long as offsets of a partition stay what they were."""
+
+    cluster_id: str | None
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftWrites:
+    """The single writes that are decided and not complete, and from where on to look for more."""
+
+    records: Mapping[str, SinkRecord]
+    positions: Mapping[TopicPartition, Offset]
+
+
+_sinks: dict[tuple[LogIdentity, str], Known] = {}
+_left_writes: dict[tuple[LogIdentity, ...], LeftWrites] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,25 +120,49 @@ class DecisionTopic:
 
     async def last(self, sink: str, known: Known | None = None) -> Known:
         """A sink's record, of all that was written before the question; see `ReadLast`. What is
-        `known` is not read again.
+        `known`, or remembered, is not read again.
         """
         place = await self.place_of(sink)
         [end] = (await offsets_of(self.cluster, [place], When.LATEST)).values()
+        log = self._identity_of(place)
+        known = known or _sinks.get((log, sink))
         if known is None or known.position > end:  # this is another topic than it was
             known = Known(record=None, position=FIRST)
         found = await self._read({place: known.position}, {place: end})
-        if sink.encode() not in found:
-            return Known(record=known.record, position=end)
-        value = found[sink.encode()]
-        return Known(record=None if value is None else decode(value), position=end)
+        last = Known(record=known.record, position=end)
+        if sink.encode() in found:
+            value = found[sink.encode()]
+            last = Known(record=None if value is None else decode(value), position=end)
+        if len(_sinks) >= REMEMBERED_MAX:
+            _sinks.clear()
+        _sinks[log, sink] = last
+        return last
+
+    async def left_writes(self) -> dict[str, SinkRecord]:
+        """The records of single writes that are decided and not complete, by the sinks' names."""
+        places = await self._places()
+        ends = await offsets_of(self.cluster, places, When.LATEST)
+        logs = tuple(self._identity_of(place) for place in places)
+        before = _left_writes.get(logs)
+        if before is None or any(before.positions[place] > ends[place] for place in places):
+            before = LeftWrites(records={}, positions=dict.fromkeys(places, FIRST))
+        found = await self._read(before.positions, ends)
+        left = {sink: one for sink, one in before.records.items() if sink.encode() not in found}
+        for sink, record in self._decoded(found).items():
+            if record.once and record.unfinished is not None:
+                left[sink] = record
+        if len(_left_writes) >= REMEMBERED_MAX:
+            _left_writes.clear()
+        _left_writes[logs] = LeftWrites(records=left, positions=ends)
+        return left
 
     async def all(self) -> dict[str, SinkRecord]:
         """The records of all sinks, by name. What is no sink's is left alone, and logged."""
-        view = await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
-        count = len(view.topics[self.name].partitions)
-        places = [TopicPartition(self.name, index) for index in range(count)]
+        places = await self._places()
         ends = await offsets_of(self.cluster, places, When.LATEST)
-        found = await self._read(dict.fromkeys(places, FIRST), ends)
+        return self._decoded(await self._read(dict.fromkeys(places, FIRST), ends))
+
+    def _decoded(self, found: Mapping[bytes, bytes | None]) -> dict[str, SinkRecord]:
         records: dict[str, SinkRecord] = {}
         for key, value in sorted(found.items()):
             if value is None:
@@ -122,11 +173,28 @@ class DecisionTopic:
                 logger.warning("topic=%s key=%r: %s", self.name, key, error)
         return records
 
+    async def _places(self) -> list[TopicPartition]:
+        view = await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+        count = len(view.topics[self.name].partitions)
+        return [TopicPartition(self.name, index) for index in range(count)]
+
+    def _identity_of(self, place: TopicPartition) -> LogIdentity:
+        view = self.cluster.view
+        partition = view.partition(place)
+        assert partition is not None, place
+        return LogIdentity(
+            cluster_id=view.cluster_id,
+            topic_id=view.topics[self.name].topic_id,
+            partition=place.partition,
+            leader_epoch=partition.leader_epoch,
+        )
+
     async def _read(
-        self, starts: dict[TopicPartition, Offset], ends: dict[TopicPartition, Offset]
+        self, starts: Mapping[TopicPartition, Offset], ends: Mapping[TopicPartition, Offset]
     ) -> dict[bytes, bytes | None]:
         """The last value of each key in [start, end), None where it was taken away."""
-        if starts == ends:
+        starts = {place: start for place, start in starts.items() if start < ends[place]}
+        if not starts:
             return {}
         fetch = FetchRules(isolation=Isolation.READ_COMMITTED)
         rules = ConsumerRules(fetch=fetch, reset=Reset.EARLIEST)
@@ -139,7 +207,7 @@ class DecisionTopic:
                 await consumer.assign(starts)
                 for place, start in starts.items():
                     consumer.seek(place, start)
-                while any(consumer.positions()[place] < end for place, end in ends.items()):
+                while any(consumer.positions()[place] < ends[place] for place in starts):
                     for record in await consumer.poll(wait_ms=POLL_MS):
                         if record.key is not None:
                             found[record.key] = record.value

@@ -42,9 +42,8 @@ async def recover_writes(decisions: DecisionTopic) -> None:
     """Completes what single writes have decided and left. Trouble with one is not the trouble of
     whoever comes by: it is logged, and told by `recover_all`.
     """
-    for sink, record in (await decisions.all()).items():
-        if not record.once or record.unfinished is None:
-            continue
+    for sink, record in (await decisions.left_writes()).items():
+        assert record.unfinished is not None
         try:
             recovered = await _recover(decisions, sink, record, record.unfinished)
         except (SinkError, ClientError) as error:
