@@ -1,6 +1,7 @@
 """Each action of the sink's flows, carried out at a node."""
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ from penstock.spark.sink.actions import (
     WriteOutcome,
 )
 from penstock.spark.sink.carry_out import Carrier
-from penstock.spark.sink.decision import Claim, SinkRecord
+from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, Witness
 from penstock.spark.sink.decision_topic import READ_MS_MAX, DecisionTopic
 from penstock.spark.sink.errors import WrongDecisionTopic
 from penstock.spark.sink.names import prefix_of
@@ -49,7 +50,9 @@ def test_decision_topic_is_compacted(
         return shell.decisions.name
 
     name = with_sink(node.bootstrap, topic(), work)
-    assert confluent.topic_settings(name)["cleanup.policy"] == "compact"
+    settings = confluent.topic_settings(name)
+    assert settings["cleanup.policy"] == "compact"
+    assert int(settings["max.message.bytes"]) > 4_000_000
 
 
 def test_topic_that_forgets_is_refused_for_decisions(node: ServedNode, topic: Topics) -> None:
@@ -81,6 +84,32 @@ def test_what_was_written_last_is_read(node: ServedNode, topic: Topics) -> None:
     written = WriteOutcome.WRITTEN
     found = with_sink(node.bootstrap, topic(), work)
     assert found == [None, written, RECORD, written, after, after, None]
+
+
+def test_decision_of_20_000_tasks_is_written_and_read(node: ServedNode, topic: Topics) -> None:
+    """Into a topic whose messages are as large as is usual."""
+    name = topic(**{"cleanup.policy": "compact"})
+    run_id = str(uuid.uuid4())
+    transactions = tuple(
+        Prepared(
+            transactional_id=f"sink.{run_id}.{number}.{number}.0.1",
+            producer_id=number,
+            epoch=0,
+            witness=Witness(topic="orders", partition=number % 100, offset=number * 7919),
+        )
+        for number in range(20_000)
+    )
+    decided = Decided(query_id="query", batch_id=0, transactions=transactions, two_phase=False)
+    record = SinkRecord(claim=RECORD.claim, decided=decided, is_done=False)
+
+    async def work(shell: SinkShell) -> None:
+        decisions = DecisionTopic(cluster=shell.cluster, name=name)
+        async with Carrier(shell.cluster, shell.sink, decisions, two_phase=True) as carrier:
+            await carrier.carry_out(Fence())
+            assert await carrier.carry_out(Write(record)) is WriteOutcome.WRITTEN
+            assert await carrier.carry_out(ReadLast()) == record
+
+    with_sink(node.bootstrap, topic(), work)
 
 
 def test_fence_keeps_the_decider_before_it_from_writing(node: ServedNode, topic: Topics) -> None:

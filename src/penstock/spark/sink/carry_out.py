@@ -27,12 +27,14 @@ from penstock.client.admin.transactions import abort_open, end_prepared, reclaim
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import AbortOnly, ClientError, Fenced, Refused
+from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.prepared_transaction import Ending, PreparedTransaction
 from penstock.client.produce.transaction_answers import Verdict
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
+from penstock.records.compression import Codec
 from penstock.spark.sink.actions import (
     Abort,
     AbortOf,
@@ -162,7 +164,8 @@ class Carrier:
 
     async def _fence(self) -> None:
         await self._held.aclose()
-        rules = TransactionRules(timeout_ms=DECIDER_MS)
+        # A decision of many tasks then fits into a topic whose messages are as large as is usual.
+        rules = TransactionRules(timeout_ms=DECIDER_MS, batches=BatchRules(codec=Codec.GZIP))
         producer = TransactionalProducer(self.cluster, decider_id(self.sink), rules=rules)
         self._decider = await self._held.enter_async_context(producer)
 

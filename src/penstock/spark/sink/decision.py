@@ -10,14 +10,25 @@ the queries that decided before, as their last batches are no longer known.
 
 The record also says what the run that has claimed gave up: tasks of that batch which write later
 see it, and end what they wrote.
+
+It is JSON. Transactions are rows of what tells them apart, as there may be 20,000 of them:
+
+    prefix      what all transactional ids begin with
+    topics      the topics of witnesses
+    rows        [rest of the id, producer id less that of the row before, epoch,
+                 and where there is a witness: index of its topic, partition, offset]
+
+Version 1 has a list of whole rows instead: [id, producer id, epoch, topic, partition, offset].
 """
 
 import json
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from penstock.model.error import PenstockError
 
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, VERSION)  # that can be read
 FORMER_MAX = 16
 
 
@@ -103,6 +114,13 @@ class SinkRecord:
         return replace(self, decided=decided, is_done=False, former_queries=queries)
 
     @property
+    def for_tasks(self) -> "SinkRecord":
+        """Without the transactions of a decision that is done: every task gets a copy."""
+        if self.decided is None or not self.is_done:
+            return self
+        return replace(self, decided=replace(self.decided, transactions=()))
+
+    @property
     def unfinished(self) -> Decided | None:
         return None if self.is_done else self.decided
 
@@ -123,7 +141,7 @@ def encode(record: SinkRecord) -> bytes:
             and {
                 "query": decided.query_id,
                 "batch": decided.batch_id,
-                "transactions": [_row(one) for one in decided.transactions],
+                "transactions": _packed(decided.transactions),
                 "two_phase": decided.two_phase,
             },
             "done": record.is_done,
@@ -131,16 +149,17 @@ def encode(record: SinkRecord) -> bytes:
             "once": record.once,
             "former_queries": record.former_queries,
             "given_up": given_up and {"run": given_up.run_id, "batch": given_up.batch_id},
-        }
+        },
+        separators=(",", ":"),
     ).encode()
 
 
 def decode(data: bytes) -> SinkRecord:
     try:
         found = json.loads(data)
-        if found["version"] != VERSION:
+        if found["version"] not in VERSIONS:
             raise UnreadableDecision(
-                f"version {found['version']} is not supported: it must be {VERSION}"
+                f"version {found['version']} is not supported: it must be at most {VERSION}"
             )
         decided = found["decided"]
         return SinkRecord(
@@ -152,7 +171,7 @@ def decode(data: bytes) -> SinkRecord:
             former_queries=tuple(found["former_queries"]),
             given_up=_given_up(found.get("given_up")),  # which early records do not have
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise UnreadableDecision(f"not a decision of a sink: {data[:60]!r}") from error
 
 
@@ -161,24 +180,56 @@ def _decided(found: dict[str, object]) -> Decided:
         case {
             "query": str(query_id),
             "batch": int(batch_id),
-            "transactions": list(rows),
+            "transactions": (list() | dict()) as transactions,
             "two_phase": bool(two_phase),
         }:
             return Decided(
                 query_id=query_id,
                 batch_id=batch_id,
-                transactions=tuple(_prepared(*row) for row in rows),
+                transactions=_unpacked(transactions),
                 two_phase=two_phase,
             )
         case _:
             raise KeyError("decided")
 
 
-def _row(one: Prepared) -> list[object]:
-    row: list[object] = [one.transactional_id, one.producer_id, one.epoch]
-    if one.witness is not None:
-        row += [one.witness.topic, one.witness.partition, one.witness.offset]
-    return row
+def _packed(transactions: tuple[Prepared, ...]) -> dict[str, object]:
+    prefix = _common_start([one.transactional_id for one in transactions])
+    topics: dict[str, int] = {}
+    rows = []
+    producer_id = 0
+    for one in transactions:
+        rest = one.transactional_id.removeprefix(prefix)
+        row: list[object] = [rest, one.producer_id - producer_id, one.epoch]
+        producer_id = one.producer_id
+        if one.witness is not None:
+            topic = topics.setdefault(one.witness.topic, len(topics))
+            row += [topic, one.witness.partition, one.witness.offset]
+        rows.append(row)
+    return {"prefix": prefix, "topics": list(topics), "rows": rows}
+
+
+def _common_start(names: list[str]) -> str:
+    """Of the least and the greatest of them: all others lie between."""
+    if not names:
+        return ""
+    least, most = min(names), max(names)
+    pairs = enumerate(zip(least, most, strict=False))
+    return least[: next((at for at, (one, other) in pairs if one != other), len(least))]
+
+
+def _unpacked(found: list[Any] | dict[str, Any]) -> tuple[Prepared, ...]:
+    if isinstance(found, list):
+        return tuple(_prepared(*row) for row in found)
+    prefix, topics = found["prefix"], found["topics"]
+    transactions = []
+    producer_id = 0
+    for rest, more, epoch, *place in found["rows"]:
+        producer_id += more
+        if place:
+            place[0] = topics[place[0]]
+        transactions.append(_prepared(prefix + rest, producer_id, epoch, *place))
+    return tuple(transactions)
 
 
 def _prepared(transactional_id: str, producer_id: int, epoch: int, *place: object) -> Prepared:

@@ -37,7 +37,12 @@ PARTITIONS = 8
 POLICY = "cleanup.policy"
 COMPACTED = "compact"
 # A new record a few times a batch, of which only the last counts: what is old goes soon.
-SETTINGS = {POLICY: COMPACTED, "segment.bytes": str(16 << 20), "segment.ms": str(3_600_000)}
+SETTINGS = {
+    POLICY: COMPACTED,
+    "segment.bytes": str(16 << 20),
+    "segment.ms": str(3_600_000),
+    "max.message.bytes": str(8 << 20),  # a decision names each task of a batch
+}
 READ_MS_MAX = 60_000
 EXPLAIN_MS_MAX = 10_000
 POLL_MS = 100

@@ -68,6 +68,12 @@ class Plan:
     def found(self) -> SinkRecord | None:
         return self.known.record
 
+    @property
+    def for_tasks(self) -> "Plan":
+        found = self.found
+        record = None if found is None else found.for_tasks
+        return replace(self, known=replace(self.known, record=record))
+
     def driver(self, claim: Claim) -> Driver:
         return Driver(sink=self.sink, claim=claim, two_phase=self.two_phase, gaps=self.gaps)
 

@@ -16,6 +16,7 @@ from penstock.spark.sink.columns import columns_of
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import Known
 from penstock.spark.sink.driver import (
+    CLAIMING_PARTITION,
     Plan,
     TaskOfBatch,
     claim_run,
@@ -37,10 +38,12 @@ QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver; nothing is prepared where there was nothing to write."""
+    """What a task tells the driver; nothing is prepared where there was nothing to write. What was
+    `known` when the batch was planned is told by one task: it may name all tasks of another batch.
+    """
 
     driver: Driver
-    known: Known
+    known: Known | None
     prepared: Prepared | None
 
 
@@ -56,7 +59,7 @@ class StreamSink(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles a writer before its tasks begin, and nobody else does."""
         if self.sink is not None and self.plan is None:
-            self.plan = run(plan_batch(self.options, self.sink))
+            self.plan = run(plan_batch(self.options, self.sink)).for_tasks
         if self.sink is None and self.options.topic is not None:
             run(need_output_topic(self.options.connection, self.options.topic))
         return self.__dict__.copy()
@@ -86,7 +89,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         driver = written[0].driver
         assert all(one.driver == driver for one in written), written
         prepared = [one.prepared for one in written if one.prepared is not None]
-        run(decide_batch(self.options, driver, written[0].known, batchId, prepared))
+        known = next(one.known for one in written if one.known is not None)
+        run(decide_batch(self.options, driver, known, batchId, prepared))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.sink is None:
@@ -119,7 +123,8 @@ class StreamSink(DataSourceStreamArrowWriter):
                 )
 
             prepared = await with_rows(work, write)
-        return Written(driver=driver, known=plan.known, prepared=prepared)
+        known = plan.known if work.partition == CLAIMING_PARTITION else None
+        return Written(driver=driver, known=known, prepared=prepared)
 
 
 def _property(task: TaskContext, name: str) -> str:
