@@ -5,6 +5,8 @@
 
     penstock.spark.register(spark)  # a session that was made elsewhere
 
+    penstock.spark.batch_writer(frame, batch_id)  # in foreachBatch: each batch once
+
 PySpark is an optional dependency, and some modules of this package work without it. So the names
 below are imported when they are first used, as are those of the table in data_source.
 """
@@ -13,12 +15,14 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.spark.foreach_batch import batch_writer
     from penstock.spark.registration import register
     from penstock.spark.start import session
 
-__all__ = ["register", "session"]
+__all__ = ["batch_writer", "register", "session"]
 
 _HOME = {
+    "batch_writer": "penstock.spark.foreach_batch",
     "register": "penstock.spark.registration",
     "session": "penstock.spark.start",
 }

@@ -14,9 +14,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.utils import is_remote
 
 from penstock.model.error import PenstockError
+from penstock.spark.foreach_batch import FORMAT, batch_writer
 from penstock.spark.pipelines.place import Place
 
-FORMAT = "penstock"
 LOOK_SECONDS = 0.05
 FIRST_BATCHES_AT_ONCE = 2
 FIRST_BATCH_SECONDS_MAX = 60.0
@@ -68,11 +68,7 @@ def write_topics(
     # Spark lets no sink that is written in Python take updates of rows. A batch that is written by
     # itself may have them, and with the query's identity it is one of the query's all the same.
     def write(batch: DataFrame, batch_id: int) -> None:
-        batch.write.format(FORMAT).mode("append").options(**own).options(
-            queryId=_local_property(batch, "sql.streaming.queryId"),
-            runId=_local_property(batch, "spark.jobGroup.id"),
-            batchId=str(batch_id),
-        ).save()
+        batch_writer(batch, batch_id, sink_id=query).options(**own).save()
 
     return write_batches(frame, place, query=query, into=write, output_mode=output_mode)
 
@@ -127,10 +123,3 @@ def _writer(frame: DataFrame, place: Place, query: str) -> DataStreamWriter:
     if place.once:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{round(place.trigger_seconds * 1000)} milliseconds")
-
-
-def _local_property(frame: DataFrame, name: str) -> str:
-    """What Spark tells of the query while one of its batches is being written."""
-    value: str | None = frame.sparkSession.sparkContext.getLocalProperty(name)
-    assert value is not None, name
-    return value
