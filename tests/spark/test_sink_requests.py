@@ -56,7 +56,7 @@ def counted(tmp_path: Path) -> Iterator[CountedNode]:
     assert process.end() == 0
 
 
-@pytest.mark.parametrize("two_phase", [True])
+@pytest.mark.parametrize("two_phase", [True, False])
 def test_commit_of_each_further_task_costs_one_request(
     counted: CountedNode, two_phase: bool
 ) -> None:

@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from penstock.client.admin.coordinator_map import CoordinatorMap
 from penstock.client.admin.transactions import end_prepared, fence
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.coordinators import MOVED, Coordinators
 from penstock.client.network.errors import (
     ClientError,
     ConnectionLost,
@@ -54,6 +55,7 @@ ANY_DURATION = -1
 LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 LOADING_MS_MAX = 30_000
 LISTING_MS_MAX = 30_000
+DESCRIBED_AT_ONCE = 1_000  # ids in one request
 LOST = (ConnectionLost, TimedOut, Unreachable)
 NOBODY = NodeId(-1)
 WHO_LEADS = MetadataRequest(
@@ -202,6 +204,40 @@ async def describe_transactions(
     coordinators: Coordinators, transactional_ids: Iterable[str]
 ) -> dict[str, TransactionDescription | Refused]:
     return {name: await _describe(coordinators, name) for name in transactional_ids}
+
+
+async def describe_together(
+    coordinators: CoordinatorMap, transactional_ids: Iterable[str]
+) -> dict[str, TransactionDescription]:
+    """The same with one request for many ids of a coordinator. An id is left out if nobody has
+    described it at once: `describe_transactions` waits, and says why.
+    """
+    found: dict[str, TransactionDescription] = {}
+    try:
+        places = await coordinators.find(transactional_ids)
+    except LOST:
+        return found
+    by_node: dict[NodeId, list[str]] = {}
+    for name, place in places.items():
+        if not isinstance(place, ErrorCode):
+            by_node.setdefault(place, []).append(name)
+    for node, names in by_node.items():
+        for start in range(0, len(names), DESCRIBED_AT_ONCE):
+            some = names[start : start + DESCRIBED_AT_ONCE]
+            request = DescribeTransactionsRequest(transactional_ids=some)
+            try:
+                reply = await coordinators.cluster.ask(node, request, DescribeTransactionsResponse)
+            except LOST:
+                for name in names:
+                    coordinators.forget(name)
+                break
+            for told in reply.transaction_states:
+                code = error_code(told.error_code)
+                if code == ErrorCode.NONE:
+                    found[told.transactional_id] = _description(told, node)
+                elif code in MOVED:
+                    coordinators.forget(told.transactional_id)
+    return found
 
 
 async def abort_transaction(coordinators: Coordinators, transactional_id: str) -> None:

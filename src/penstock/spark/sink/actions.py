@@ -49,9 +49,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """-> Seen: how the transaction of an id stands."""
+    """-> Seen: how the transaction of an id stands. Those `beside` it are asked for next, and may
+    be looked at along with it.
+    """
 
     transactional_id: str
+    beside: tuple[str, ...] = ()
 
 
 class Seen(Enum):

@@ -1,8 +1,8 @@
 """Carries out, with the client, what the flows of a sink ask for.
 
 Every action passes through `Carrier.carry_out`, one at a time; the commits of a decision are sent
-together with the first of them. The client asks again where an answer is lost; of a Write only a
-look can tell, and the flow takes it.
+together with the first of them, and so are looks at its transactions. The client asks again where
+an answer is lost; of a Write only a look can tell, and the flow takes it.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from penstock.client.admin.transaction_listing import (
     TransactionDescription,
     Wanted,
     abort_transaction,
+    describe_together,
     describe_transactions,
     list_transactions,
 )
@@ -32,7 +33,7 @@ from penstock.client.produce.prepared_transaction import Ending, PreparedTransac
 from penstock.client.produce.transaction_answers import Verdict
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicPartition
+from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.compression import Codec
 from penstock.spark.sink.actions import (
@@ -99,6 +100,8 @@ class Carrier:
         self.known = known
         self._coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
         self._answered: dict[Prepared, bool] = {}  # Commits that were carried out beside others
+        self._seen: dict[str, Seen] = {}  # Looks, in the same way
+        self._found: dict[str, NodeId] = {}  # coordinators
         self._decider: TransactionalProducer | None = None
         self._held = AsyncExitStack()
 
@@ -130,6 +133,8 @@ class Carrier:
                 pause_ms = min(2 * pause_ms, FENCED_MS_MAX)
 
     async def carry_out(self, action: Action) -> object:
+        if not isinstance(action, Look):
+            self._seen.clear()  # after anything else it is to be looked at again
         match action:
             case Fence():
                 await self._fence()
@@ -139,11 +144,13 @@ class Carrier:
                 return self.known.record
             case Write(record):
                 return await self._write(record)
-            case Commit(transaction, beside):
-                if beside:
-                    await self._commit_together((transaction, *beside))
+            case Commit(transaction, others):
+                if others:
+                    await self._commit_together((transaction, *others))
                 return await self._commit(transaction)
-            case Look(transactional_id):
+            case Look(transactional_id, beside):
+                if beside:
+                    await self._look_together((transactional_id, *beside))
                 return await self._look(transactional_id)
             case FindEnding(transaction):
                 return await self._find_ending(transaction)
@@ -199,9 +206,7 @@ class Carrier:
     async def _commit_together(self, transactions: Iterable[Prepared]) -> None:
         """Notes the answers that are clear; `_commit` asks once more about the others."""
         by_id = {_prepared(one): one for one in transactions}
-        # An id that comes only once has a coordinator that nobody asks for again.
-        known = coordinators_in(self.cluster) if self.two_phase else {}
-        answers = await end_all(CoordinatorMap(self.cluster, known), by_id, commit=True)
+        answers = await end_all(self._coordinator_map(), by_id, commit=True)
         for one, answer in answers.items():
             if answer.verdict is Verdict.DONE:
                 self._answered[by_id[one]] = True
@@ -221,7 +226,18 @@ class Carrier:
             raise
         return True
 
+    def _coordinator_map(self) -> CoordinatorMap:
+        # Without two-phase commit no id comes again: nobody asks for its coordinator after this.
+        known = coordinators_in(self.cluster) if self.two_phase else self._found
+        return CoordinatorMap(self.cluster, known)
+
+    async def _look_together(self, transactional_ids: Iterable[str]) -> None:
+        described = await describe_together(self._coordinator_map(), transactional_ids)
+        self._seen = {name: SEEN[BY_WORD[found.state]] for name, found in described.items()}
+
     async def _look(self, transactional_id: str) -> Seen:
+        if transactional_id in self._seen:
+            return self._seen.pop(transactional_id)
         found = await self._described(transactional_id)
         return Seen.NONE if found is None else SEEN[BY_WORD[found.state]]
 

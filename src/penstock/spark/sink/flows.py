@@ -231,8 +231,12 @@ def decision_of(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> 
 
 def look_at(driver: Driver, batch: Decided) -> Flow[None]:
     """Before a batch is decided: what is aborted by now could never be committed."""
-    for one in () if batch.two_phase else batch.transactions:
-        seen: Seen = yield Look(one.transactional_id)
+    if batch.two_phase:
+        return
+    beside = tuple(one.transactional_id for one in batch.transactions[1:])
+    for one in batch.transactions:
+        seen: Seen = yield Look(one.transactional_id, beside)
+        beside = ()
         if seen not in (Seen.OPEN, Seen.COMMITTED):  # by whoever saw a decision that was in doubt
             last: SinkRecord | None = yield ReadLast()
             if last is not None and last.claim != driver.claim:
