@@ -17,6 +17,7 @@ REFUSALS = frozenset(
         ErrorCode.INVALID_REQUEST,
     }
 )
+ALLOWING = "penstock serve --set transaction.two.phase.commit.enable=true"
 logger = logging.getLogger(__name__)
 
 
@@ -31,7 +32,8 @@ async def has_two_phase(cluster: Cluster, sink: str, wish: TwoPhase) -> bool:
             raise
         if wish is TwoPhase.REQUIRED:
             raise NoTwoPhase(
-                f"sink {sink}: option twoPhase is required, and the brokers refuse it: {refused}"
+                f"sink {sink}: option twoPhase is required, and the brokers refuse it; Penstock"
+                f" nodes allow it that are started with `{ALLOWING}`: {refused}"
             ) from refused
         return False
     return True
@@ -40,7 +42,8 @@ async def has_two_phase(cluster: Cluster, sink: str, wish: TwoPhase) -> bool:
 def warn_of_time_out(sink: str) -> None:
     """For a user who has not turned two-phase commit off; once for each run."""
     logger.warning(
-        "sink=%s: prepared transactions have a time-out, as two-phase commit is not allowed; on"
-        " a Penstock node transaction.two.phase.commit.enable=true turns it on",
+        "sink=%s: prepared transactions have a time-out, because two-phase commit is not allowed;"
+        " Penstock nodes allow it that are started with `%s`",
         sink,
+        ALLOWING,
     )
