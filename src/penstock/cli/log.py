@@ -9,7 +9,7 @@ import click
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.log_dump import Dump, dump_file
 from penstock.cli.options import json_option
-from penstock.cli.show import print_json, print_table
+from penstock.cli.show import print_json, print_table, say
 from penstock.model.error import PenstockError
 from penstock.world.disk import RealDisk
 
@@ -51,7 +51,7 @@ def dump(file: Path, records: bool, as_json: bool) -> None:
 
 
 def _print(file: Path, found: Dump) -> None:
-    click.echo(f"{file}: {found.kind}")
+    say(f"{file}: {found.kind}")
     for rows in _pieces(found.rows):
         print_table(found.columns, rows)
 

@@ -59,11 +59,14 @@ def print_table(
     full = sum(need.width for need in needs) + frame
     available = full if console is None else console.width
     widths = fitted(needs, available - frame)
-    console = console or Console(width=max(full, cell_len(title or "")))
+    console = console or Console(width=full)
+    if title is not None:
+        # Not by the table itself, which would take it for markup and break it to its own width.
+        console.print(Text(escaped(title), style="table.title"), soft_wrap=True)
     if widths is None:
-        _print_lists(columns, cells, title)
+        _print_lists(columns, cells)
         return
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
         table.add_column(
             name,
@@ -77,10 +80,8 @@ def print_table(
     console.print(table, markup=False)
 
 
-def _print_lists(columns: Sequence[str], rows: Sequence[Sequence[Text]], title: str | None) -> None:
+def _print_lists(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
     """A line for each cell; the terminal itself breaks those that are longer than it is wide."""
-    if title is not None:
-        click.echo(title)
     wide = max(map(cell_len, columns))
     for row in rows:
         click.echo()
