@@ -42,10 +42,10 @@ DISK = report_of(
 )
 
 
-def tell(broker: Broker, *reports: Report) -> None:
+def tell(broker: Broker, *reports: Report, topic: str = TOPIC) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for report in reports:
-        producer.produce(TOPIC, report.body, key=report.key)
+        producer.produce(topic, report.body, key=report.key)
     assert producer.flush(60) == 0
 
 
@@ -148,3 +148,22 @@ def test_watching_prints_what_fires_and_clears_until_it_is_interrupted(firing: B
         until("its end is shown", lambda: wanted in terminal.received)
         terminal.press(b"\x03")
         assert terminal.process.wait(60) == INTERRUPTED
+
+
+@pytest.mark.penstock(settings={"penstock.alerts.topic": "pages"})
+def test_the_topic_is_the_one_that_nodes_write_to(run: Run, penstock: Broker) -> None:
+    assert "topic pages does not exist" in run("alerts", bootstrap=penstock.bootstrap).text
+    penstock.topic("pages")
+    tell(penstock, OFFLINE, topic="pages")
+    [told] = run("alerts --json").json()
+    assert told["alert"] == OFFLINE.alert
+    assert run(f"alerts --topic {TOPIC} --json").json() == []
+
+
+@pytest.mark.penstock(settings={"penstock.alerts.topic": ""})
+def test_nodes_that_write_no_topic_are_named(run: Run, penstock: Broker) -> None:
+    outcome = run("alerts", bootstrap=penstock.bootstrap)
+    assert (outcome.status, outcome.text) == (1, "")
+    assert outcome.err == (
+        "penstock: broker 1 writes its alerts into no topic: penstock.alerts.topic is empty\n"
+    )

@@ -129,23 +129,35 @@ def test_a_group_with_members_and_a_node_that_was_killed_are_told(
     assert {("under-replicated", f"{orders}-{index}") for index in range(3)} <= problems
 
 
+def tell(broker: Broker, state: State, topic: str = ALERTS_TOPIC) -> None:
+    told = Transition(rule=DISK_FILLING, subject="/data", state=state, value=0.9)
+    report = report_of(told, node_id=NodeId(1), is_broker=True, now_ms=1_700_000_000_000)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce(topic, report.body, key=report.key)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.penstock(settings={"penstock.alerts.topic": "pages"})
+def test_alerts_are_read_from_the_topic_that_nodes_write_to(run: Run, penstock: Broker) -> None:
+    for topic in ("pages", ALERTS_TOPIC):
+        penstock.topic(topic)
+    command = "top --interval 0.1 --json"
+    tell(penstock, State.FIRING, ALERTS_TOPIC)
+    assert run(command, bootstrap=penstock.bootstrap).json()["problems"] == []
+    tell(penstock, State.FIRING, "pages")
+    [problem] = run(command).json()["problems"]
+    assert (problem["problem"], problem["about"]) == ("alert", "PenstockDiskFilling")
+
+
 def test_alerts_are_problems_while_they_fire(penstock: Broker) -> None:
     """The same command shows that they begin and end, so their topic is read again."""
-
-    def tell(state: State) -> None:
-        told = Transition(rule=DISK_FILLING, subject="/data", state=state, value=0.9)
-        report = report_of(told, node_id=NodeId(1), is_broker=True, now_ms=1_700_000_000_000)
-        producer = Producer({"bootstrap.servers": penstock.bootstrap})
-        producer.produce(ALERTS_TOPIC, report.body, key=report.key)
-        assert producer.flush(60) == 0
-
     with live(penstock) as terminal:
         terminal.until("nothing fires", lambda lines: "no problems" in lines)
         penstock.topic(ALERTS_TOPIC)
-        tell(State.FIRING)
+        tell(penstock, State.FIRING)
         row = "alert    PenstockDiskFilling  warning, node 1, /data, 90%"
         terminal.until("it fires", lambda lines: "1 alert" in lines and row in lines)
-        tell(State.CLEARED)
+        tell(penstock, State.CLEARED)
         terminal.until("it has cleared", lambda lines: "no problems" in lines)
 
 

@@ -19,14 +19,18 @@ from penstock.cli.escape import escaped_json
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin.alert_reports import read_reports
+from penstock.client.admin.alert_topic import SETTING, alert_topic
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused
-from penstock.model.error import ErrorCode
+from penstock.model.error import ErrorCode, PenstockError
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.settings.alerts import ALERTS_TOPIC
 
 FIRST = (Severity.CRITICAL, Severity.WARNING)
+
+
+class NoTopic(PenstockError):
+    """Nodes tell their alerts in their logs, or by a webhook, alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +47,8 @@ Found = dict[bytes, Told]
 @click.command()
 @click.option(
     "--topic",
-    default=ALERTS_TOPIC,
-    show_default=True,
     metavar="NAME",
-    help="Where nodes write their alerts: penstock.alerts.topic.",
+    help="Where nodes write their alerts; else what their penstock.alerts.topic says.",
 )
 @click.option("--all", "with_cleared", is_flag=True, help="Show alerts that have cleared, too.")
 @click.option(
@@ -63,7 +65,12 @@ Found = dict[bytes, Told]
 )
 @cluster_options
 def alerts(
-    topic: str, with_cleared: bool, watch: bool, seconds: float, bootstrap: str, as_json: bool
+    topic: str | None,
+    with_cleared: bool,
+    watch: bool,
+    seconds: float,
+    bootstrap: str,
+    as_json: bool,
 ) -> None:
     """Show the alerts that fire now, and what to do about them.
 
@@ -81,9 +88,10 @@ def alerts(
 
 
 async def _show(
-    cluster: Cluster, *, topic: str, with_cleared: bool, as_json: bool, seconds: float | None
+    cluster: Cluster, *, topic: str | None, with_cleared: bool, as_json: bool, seconds: float | None
 ) -> bool:
     """False when Ctrl-C ended it. `seconds` between two looks; None: there is one."""
+    topic = topic or await _topic_of(cluster)
     found = await _read(cluster, topic)
     wanted = [
         one for one in (found or {}).values() if with_cleared or one.report.state is State.FIRING
@@ -104,6 +112,22 @@ async def _show(
         return True
     watching = _watch(cluster, topic, found or {}, as_json=as_json, seconds=seconds)
     return await until_interrupted(watching)
+
+
+async def _topic_of(cluster: Cluster) -> str:
+    """By the settings of the first broker that tells them."""
+    brokers = (await cluster.refresh(())).brokers
+    failure: ClientError = ClientError("there is no broker")
+    for node in sorted(brokers):
+        try:
+            topic = await alert_topic(cluster, node)
+        except ClientError as error:
+            failure = error
+            continue
+        if topic is None:
+            raise NoTopic(f"broker {node} writes its alerts into no topic: {SETTING} is empty")
+        return topic
+    raise failure
 
 
 async def _read(cluster: Cluster, topic: str) -> Found | None:

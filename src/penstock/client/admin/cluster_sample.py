@@ -12,6 +12,7 @@ from penstock.alerts.machine import State
 from penstock.alerts.report import Report
 from penstock.client.admin.admin import Admin, BrokerDescription
 from penstock.client.admin.alert_reports import read_reports
+from penstock.client.admin.alert_topic import alert_topic
 from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.admin.group_samples import GroupSample, sample_groups
 from penstock.client.admin.quorum import describe_quorum
@@ -67,6 +68,8 @@ class Sampler:
         self.cluster = cluster
         self._in_sync_min: dict[str, int] = {}
         self._settings_until_ms = 0
+        self._alert_topic: str | None = ALERTS_TOPIC
+        self._alert_topic_until_ms = 0
         self._alerts: tuple[Report, ...] = ()
         self._alerts_until: dict[TopicPartition, Offset] = {}  # so far they are read
 
@@ -161,24 +164,41 @@ class Sampler:
         """Their topic is read when it has grown. While its leader does not answer, they are taken
         for what they were.
         """
-        if ALERTS_TOPIC not in view.topics:
+        await self._learn_alert_topic(answers, refused)
+        topic = self._alert_topic
+        if topic is None or topic not in view.topics:
             self._alerts, self._alerts_until = (), {}
             return
         ends = {
             place: offset
             for answer in answers.values()
             for place, offset in answer.end_offset.items()
-            if place.topic == ALERTS_TOPIC
+            if place.topic == topic
         }
-        if len(ends) < len(view.topics[ALERTS_TOPIC].partitions) or ends == self._alerts_until:
+        if len(ends) < len(view.topics[topic].partitions) or ends == self._alerts_until:
             return
         try:
-            reports = await read_reports(self.cluster, ALERTS_TOPIC)
+            reports = await read_reports(self.cluster, topic)
         except ClientError as error:
             refused.append(f"alerts: {error}")
             return
         self._alerts = tuple(one for one in reports.values() if one.state is State.FIRING)
         self._alerts_until = ends
+
+    async def _learn_alert_topic(
+        self, answers: Mapping[NodeId, NodeAnswer], refused: list[str]
+    ) -> None:
+        """By the settings of a broker that answers; else it is taken for what it was."""
+        now_ms = self.cluster.clock.monotonic_ms()
+        node = next((node for node, one in answers.items() if one.silent is None), None)
+        if node is None or now_ms < self._alert_topic_until_ms:
+            return
+        try:
+            self._alert_topic = await alert_topic(self.cluster, node)
+        except ClientError as error:
+            refused.append(f"topic of alerts: {error}")
+            return
+        self._alert_topic_until_ms = now_ms + SETTINGS_MS
 
 
 async def _answer(cluster: Cluster, node: NodeId, led: Sequence[TopicPartition]) -> NodeAnswer:
