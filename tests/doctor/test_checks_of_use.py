@@ -11,11 +11,12 @@ from penstock.client.admin.transaction_listing import TransactionDescription
 from penstock.client.consume.group_offsets import Committed
 from penstock.client.network.errors import Refused
 from penstock.doctor.finding import Status
+from penstock.doctor.gather_descriptors import metrics_address
 from penstock.doctor.guard import acls, tls
 from penstock.doctor.left_open import transactions
 from penstock.doctor.machines import clock, descriptors, disk
 from penstock.doctor.readers import empty_groups, lag, offset_reset
-from penstock.doctor.seen import AclsSeen, ClockSeen, GroupSeen, Limits, Unseen
+from penstock.doctor.seen import AclsSeen, ClockSeen, DescriptorsSeen, GroupSeen, Limits, Unseen
 from penstock.doctor.writes import acks, compression, idempotence
 from penstock.groups.lag import Lag
 from penstock.model.error import ErrorCode
@@ -111,7 +112,38 @@ def test_a_group_with_offsets_has_members() -> None:
 
 def test_what_no_request_carries_is_unknown() -> None:
     assert offset_reset(seen(), LIMITS).status is Status.UNKNOWN
-    assert descriptors(seen(), LIMITS).status is Status.UNKNOWN
+    unseen = Unseen(reason="it has no metrics")
+    found = descriptors(seen(descriptors={NodeId(1): unseen, NodeId(2): unseen}), LIMITS)
+    assert (found.status, found.reason) == (Status.UNKNOWN, "it has no metrics")
+
+
+@pytest.mark.parametrize(
+    ("opened", "status"), [(800, Status.PASS), (801, Status.WARN), (951, Status.FAIL)]
+)
+def test_a_fifth_of_the_descriptors_is_left(opened: int, status: Status) -> None:
+    told = {NodeId(1): DescriptorsSeen(open=opened, limit=1_000)}
+    assert descriptors(seen(descriptors=told), LIMITS).status is status
+
+
+@pytest.mark.parametrize(
+    ("setting", "found"),
+    [
+        ("9404", "127.0.0.1:9404"),
+        ("10.0.0.7:9404", "10.0.0.7:9404"),
+        ("0.0.0.0:9404", "localhost:9404"),
+        ("[::]:9404", "localhost:9404"),
+    ],
+)
+def test_metrics_are_where_the_settings_of_a_node_say(setting: str, found: str) -> None:
+    broker = seen().brokers[NodeId(1)]
+    assert str(metrics_address(broker, {"penstock.metrics.address": setting})) == found
+
+
+@pytest.mark.parametrize("setting", [None, "", "0", "nowhere:x"])
+def test_metrics_that_nobody_can_find_are_not_asked_for(setting: str | None) -> None:
+    broker = seen().brokers[NodeId(1)]
+    told = metrics_address(broker, {"penstock.metrics.address": setting})
+    assert isinstance(told, Unseen)
 
 
 def transaction(*, timeout_ms: int | None, age_ms: int = 900_001) -> TransactionDescription:

@@ -20,7 +20,7 @@ from penstock.doctor.finding import (
 from penstock.doctor.seen import Limits, Unseen
 from rig.cluster_seen import ALL, seen
 
-UNKNOWABLE = {"offset-reset", "descriptors"}
+UNKNOWABLE = {"offset-reset"}
 
 
 def test_nothing_is_wrong_with_a_cluster_where_nothing_is() -> None:
@@ -36,6 +36,7 @@ def test_what_could_not_be_asked_is_unknown_with_its_reason() -> None:
         topic_settings=nothing,
         broker_settings=dict.fromkeys(ALL, nothing),
         directories=dict.fromkeys(ALL, nothing),
+        descriptors=dict.fromkeys(ALL, nothing),
         logs=nothing,
         batches=nothing,
         groups=nothing,

@@ -8,7 +8,7 @@ from penstock.client.admin.admin import LogDirectory, ReplicaSize
 from penstock.client.admin.last_batches import StoredBatch
 from penstock.client.network.routing import BrokerView, PartitionView, TopicView
 from penstock.doctor.finding import Command, Finding
-from penstock.doctor.seen import AclsSeen, ClockSeen, ClusterSeen
+from penstock.doctor.seen import AclsSeen, ClockSeen, ClusterSeen, DescriptorsSeen
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.listener import SecurityProtocol
@@ -105,6 +105,7 @@ def seen(
         topic_settings={name: SETTINGS | dict((settings or {}).get(name, {})) for name in known},
         broker_settings={NodeId(node): {"listeners": "SASL_SSL://:1"} for node in brokers},
         directories={NodeId(node): (directory(node),) for node in brokers},
+        descriptors={NodeId(node): DescriptorsSeen(open=40, limit=1_024) for node in brokers},
         batches={TopicPartition(name, 0): (batch(),) for name in known},
         acls=AclsSeen(is_enabled=True),
         clock=ClockSeen(node_id=NodeId(1), ahead_ms=3, within_ms=1),

@@ -1,4 +1,5 @@
-"""Asks a cluster, by the public protocol alone, for all that the checks judge.
+"""Asks a cluster for all that the checks judge: by the public protocol, and by the metrics of nodes
+that have them for what the protocol does not tell.
 
 Each question has a time of its own, and all of them together have one: what is not answered by then
 is Unseen, with the reason, and the other questions are asked all the same. Only a cluster that no
@@ -25,7 +26,8 @@ from penstock.client.consume.offsets import When, list_offsets
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import ClientError, Refused
-from penstock.client.network.routing import ClusterView
+from penstock.client.network.routing import BrokerView, ClusterView
+from penstock.doctor.gather_descriptors import descriptors_seen, metrics_address
 from penstock.doctor.gather_groups import groups_seen
 from penstock.doctor.questions import QUESTION_MS_MAX, Progress, Questions, one_line
 from penstock.doctor.seen import (
@@ -33,6 +35,7 @@ from penstock.doctor.seen import (
     AclsSeen,
     ClockSeen,
     ClusterSeen,
+    DescriptorsSeen,
     Seen,
     Settings,
     Unseen,
@@ -73,6 +76,12 @@ async def gather(
     # Groups and transactions are known to the brokers that look after them: all must be asked.
     missing = next(iter(away.values()), None)
     security = cluster.rules.security
+    broker_settings = {
+        node: await ask.about(
+            f"settings of broker {node}", _broker_settings(cluster, node), away.get(node)
+        )
+        for node in view.brokers
+    }
     seen = ClusterSeen(
         at_ms=cluster.clock.now_ms(),
         protocol=SecurityProtocol.PLAINTEXT if security is None else security.protocol,
@@ -80,17 +89,16 @@ async def gather(
         topics=view.topics,
         down=tuple(sorted({*away, *(_holding(view) if isinstance(down, Unseen) else down)})),
         topic_settings=await ask.about("settings of topics", _topic_settings(cluster, view)),
-        broker_settings={
-            node: await ask.about(
-                f"settings of broker {node}", _broker_settings(cluster, node), away.get(node)
-            )
-            for node in view.brokers
-        },
+        broker_settings=broker_settings,
         directories={
             node: await ask.about(
                 f"disks of broker {node}", _directories(cluster, node), away.get(node)
             )
             for node in view.brokers
+        },
+        descriptors={
+            node: await _descriptors(ask, broker, broker_settings[node])
+            for node, broker in view.brokers.items()
         },
         logs=logs,
         batches=batches,
@@ -232,6 +240,15 @@ async def _directories(cluster: Cluster, node: NodeId) -> tuple[LogDirectory, ..
     if isinstance(found, Refused):
         raise found
     return tuple(found)
+
+
+async def _descriptors(
+    ask: Questions, broker: BrokerView, settings: Seen[Settings]
+) -> Seen[DescriptorsSeen]:
+    address = metrics_address(broker, settings)
+    if isinstance(address, Unseen):
+        return address
+    return await ask.about(f"descriptors of broker {broker.node_id}", descriptors_seen(address))
 
 
 async def _acls(cluster: Cluster) -> AclsSeen:

@@ -12,6 +12,8 @@ SKEW_MS_FAIL = 10_000
 FUTURE_MS_MAX = 60_000  # of timestamps that producers gave
 SEGMENT_BYTES_DEFAULT = 2**30
 FILES_OF_A_SEGMENT = 3
+DESCRIPTORS_WARN = 0.8  # of the limit, as the alert PenstockDescriptorsRunOut
+DESCRIPTORS_FAIL = 0.95
 SYNCHRONISE = Advice(text="synchronise the clocks of these machines: NTP or chrony")
 
 
@@ -80,16 +82,39 @@ def clock(seen: ClusterSeen, limits: Limits) -> Finding:
 
 
 def descriptors(seen: ClusterSeen, limits: Limits) -> Finding:
+    faults = []
+    most = 0.0
+    needed = max((_files_of_logs(seen, node) for node in seen.descriptors), default=0)
+    on_each = f"on each node ulimit -n must exceed {needed:,} files of logs, and its connections"
+    unseen = dict.fromkeys(
+        one.reason for one in seen.descriptors.values() if isinstance(one, Unseen)
+    )
+    faults += [unknown(reason, Advice(text=on_each)) for reason in unseen]
+    for node, told in sorted(seen.descriptors.items()):
+        if isinstance(told, Unseen):
+            continue
+        used = told.open / max(1, told.limit)
+        most = max(most, used)
+        if used > DESCRIPTORS_WARN:
+            reason = f"broker {node} has {told.open:,} of {told.limit:,} descriptors open"
+            advice = (
+                f"raise ulimit -n of broker {node} (LimitNOFILE of systemd): its logs have"
+                f" {_files_of_logs(seen, node):,} files; or find who opens many connections"
+            )
+            judge = fail if used > DESCRIPTORS_FAIL else warn
+            faults.append(judge(reason, Advice(text=advice)))
+    return finding(
+        "descriptors", faults, passed=f"nodes have {100 * most:.0f} % of theirs open, or less"
+    )
+
+
+def _files_of_logs(seen: ClusterSeen, node: NodeId) -> int:
     settings = {} if isinstance(seen.topic_settings, Unseen) else seen.topic_settings
-    needed = 0
-    for directories in seen.directories.values():
-        files = 0
-        for directory in () if isinstance(directories, Unseen) else directories:
-            for replica in directory.replicas:
-                told = number(settings.get(replica.partition.topic, {}).get("segment.bytes"))
-                segments = 1 + replica.size_bytes // (told or SEGMENT_BYTES_DEFAULT)
-                files += segments * FILES_OF_A_SEGMENT
-        needed = max(needed, files)
-    reason = "no request tells a node's limit of open files"
-    advice = f"on each node ulimit -n must exceed {needed:,} files of logs, and its connections"
-    return finding("descriptors", [unknown(reason, Advice(text=advice))], passed="")
+    directories = seen.directories.get(node, ())
+    files = 0
+    for directory in () if isinstance(directories, Unseen) else directories:
+        for replica in directory.replicas:
+            told = number(settings.get(replica.partition.topic, {}).get("segment.bytes"))
+            segments = 1 + replica.size_bytes // (told or SEGMENT_BYTES_DEFAULT)
+            files += segments * FILES_OF_A_SEGMENT
+    return files

@@ -61,6 +61,14 @@ class ClockSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DescriptorsSeen:
+    """Of one node: files and connections that are open, and as many as may be."""
+
+    open: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen:
     at_ms: int  # by the clock of this machine
     protocol: SecurityProtocol  # of this client's connections
@@ -70,6 +78,7 @@ class ClusterSeen:
     topic_settings: Seen[Mapping[str, Settings]] = field(default_factory=dict)
     broker_settings: Mapping[NodeId, Seen[Settings]] = field(default_factory=dict)
     directories: Mapping[NodeId, Seen[tuple[LogDirectory, ...]]] = field(default_factory=dict)
+    descriptors: Mapping[NodeId, Seen[DescriptorsSeen]] = field(default_factory=dict)
     logs: Seen[Mapping[TopicPartition, LogRange]] = field(default_factory=dict)
     batches: Seen[Mapping[TopicPartition, tuple[StoredBatch, ...]]] = field(default_factory=dict)
     groups: Seen[tuple[GroupSeen, ...]] = ()

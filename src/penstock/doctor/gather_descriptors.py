@@ -1,0 +1,53 @@
+"""How many files and connections a node has open, and how many it may: by its metrics.
+
+No request of the protocol tells that. The settings of a node tell where it answers GET /metrics, so
+what is asked is known, and a node of Apache Kafka, which has no such setting, is not asked.
+"""
+
+import re
+
+from penstock.client.network.errors import ClientError
+from penstock.client.network.routing import BrokerView
+from penstock.doctor.seen import DescriptorsSeen, Seen, Settings, Unseen
+from penstock.model.settings.listener import local_address
+from penstock.world.errors import NetworkError
+from penstock.world.ports import Address
+from penstock.world.web import read_address
+
+SETTING = "penstock.metrics.address"
+ANY_INTERFACE = ("0.0.0.0", "::")
+METRICS_BYTES_MAX = 64 * 2**20
+OPEN = re.compile(rb"^process_open_fds ([0-9.e+]+)$", re.MULTILINE)
+LIMIT = re.compile(rb"^process_max_fds ([0-9.e+]+)$", re.MULTILINE)
+
+
+def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Address]:
+    """Where that broker tells its metrics; why nobody knows, else."""
+    who = f"broker {broker.node_id}"
+    if isinstance(settings, Unseen):
+        return settings
+    text = settings.get(SETTING)
+    if not text:
+        return Unseen(
+            reason=f"no request tells a node's limit of open files, and {SETTING} is not set"
+        )
+    try:
+        told = local_address(text)
+    except ValueError as error:
+        return Unseen(reason=f"{who}: {error}")
+    if not told.port:
+        return Unseen(reason=f"{who} tells its metrics at a port that no request tells")
+    host = broker.address.host if told.host in ANY_INTERFACE else told.host
+    return Address(host=host, port=told.port)
+
+
+async def descriptors_seen(address: Address) -> DescriptorsSeen:
+    url = f"http://{address}/metrics"
+    try:
+        page = await read_address(url, bytes_max=METRICS_BYTES_MAX)
+    except NetworkError as error:
+        raise ClientError(f"{url}: {error}") from error
+    opened, limit = OPEN.search(page), LIMIT.search(page)
+    if opened is None or limit is None:
+        raise ClientError(f"{url} does not tell them, as on other systems than Linux")
+    return DescriptorsSeen(open=int(float(opened[1])), limit=int(float(limit[1])))

@@ -1,0 +1,70 @@
+"""`penstock doctor` holds what a node has open against its limit, where its metrics tell both."""
+
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import running_broker
+from rig.cluster_questions import until
+from rig.command import Outcome
+from rig.examined import Examined
+from rig.held_port import HeldPort
+from rig.scraping import scrape
+from rig.serve import ServedNode
+
+Run = Callable[..., Outcome]
+CONNECTIONS = 200
+
+
+@pytest.fixture
+def metrics() -> HeldPort:
+    return HeldPort()
+
+
+@pytest.fixture
+def node(tmp_path: Path, metrics: HeldPort) -> Iterator[ServedNode]:
+    served = ServedNode(
+        data=tmp_path / "node", settings={"penstock.metrics.address": metrics.address}
+    )
+    served.start()
+    yield served
+    served.stop()
+
+
+def test_descriptors_are_held_against_the_limit_of_the_node(
+    run: Run, node: ServedNode, metrics: HeldPort
+) -> None:
+    examined = Examined(run, node.bootstrap)
+    assert examined.status("descriptors") == "pass"
+    host, _, port = node.bootstrap.rpartition(":")
+    before = resource.prlimit(node.pid, resource.RLIMIT_NOFILE)
+    with ExitStack() as connections:
+        for _ in range(CONNECTIONS):
+            connections.enter_context(socket.create_connection((host, int(port))))
+        until("all are accepted", lambda: opened(metrics) > CONNECTIONS)
+        for limit, status in ((opened(metrics) * 11 // 10, "warn"), (opened(metrics) + 8, "fail")):
+            resource.prlimit(node.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+            found = examined.report()["descriptors"]
+            assert found["status"] == status, found
+            assert found["reason"].endswith(f" of {limit:,} descriptors open")
+            assert found["faults"][0]["advice"].startswith("raise ulimit -n of broker 1 ")
+        resource.prlimit(node.pid, resource.RLIMIT_NOFILE, before)
+        assert examined.status("descriptors") == "pass"
+
+
+def opened(metrics: HeldPort) -> int:
+    return int(scrape(f"http://{metrics.address}/metrics")("process_open_fds"))
+
+
+def test_a_node_whose_metrics_cannot_be_reached_is_unknown(run: Run) -> None:
+    """As one behind another address than the one it knows: here it tells them at any port."""
+    with running_broker(settings={"penstock.metrics.address": "0"}) as broker:
+        found = Examined(run, broker.bootstrap).report()["descriptors"]
+    assert (found["status"], found["reason"]) == (
+        "unknown",
+        "broker 1 tells its metrics at a port that no request tells",
+    )
