@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CODE := src tests bench examples docs/site .ci
+CODE := src tests bench examples docs/site ops/grafana .ci
 INSTALL := $(PIP) install --constraint constraints.txt
 KERNEL := $(wildcard src/penstock/records/kernel/*.p[xy][xd])
 
