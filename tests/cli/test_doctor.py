@@ -74,6 +74,75 @@ def test_what_a_node_that_is_down_takes_with_it_comes_back_with_it(
 
 
 @three_nodes
+def test_what_was_on_a_node_that_is_gone_for_good_is_copied_elsewhere(
+    examined: Examined, penstock: Broker
+) -> None:
+    create_on(penstock.nodes[1], "pair", [[1, 3], [3, 2]], {"min.insync.replicas": "1"})
+    until("all are in sync", lambda: examined.status("under-replicated") == "pass")
+    penstock.kill(3)
+    until("it is missed", lambda: examined.status("under-replicated") == "fail")
+    [advice] = {one["advice"] for one in examined.report()["under-replicated"]["faults"]}
+    command = advised(advice, "start broker 3 again; if gone for good: ")
+    assert command == "partitions reassign --drain 3 --watch"
+    assert examined.run(command).status == 0
+    assert examined.status("under-replicated") == "pass"
+
+
+@three_nodes
+def test_another_broker_is_needed_where_replicas_have_nowhere_to_go(
+    examined: Examined, penstock: Broker
+) -> None:
+    create_on(penstock.nodes[1], "three", [[1, 2, 3]], {"min.insync.replicas": "1"})
+    until("all are in sync", lambda: examined.status("under-replicated") == "pass")
+    penstock.kill(3)
+    until("it is missed", lambda: examined.status("under-replicated") == "fail")
+    [fault] = examined.report()["under-replicated"]["faults"]
+    drain = "penstock partitions reassign --drain 3 --watch"
+    assert fault["advice"].endswith(f", start another broker in its place, and then: {drain}")
+
+
+@three_nodes
+def test_what_nobody_else_has_is_given_up(examined: Examined, penstock: Broker) -> None:
+    create_on(penstock.nodes[1], "lone", [[3]], {"min.insync.replicas": "1"})
+    create_on(penstock.nodes[1], "pair", [[3, 2]], {"min.insync.replicas": "1"})
+    until("all are in sync", lambda: examined.status("under-replicated") == "pass")
+    # The last one in sync of the pair is node 3.
+    penstock.kill(2)
+    until("it is missed", lambda: examined.status("under-replicated") == "fail")
+    penstock.kill(3)
+    penstock.start(2)
+    until("both are missed", lambda: len(examined.report()["offline"]["faults"]) == 2)
+    lone, pair = (one["advice"] for one in examined.report()["offline"]["faults"])
+    gone = "start broker 3 again; if gone for good, "
+    for advice, start, command in (
+        (lone, f"{gone}its records are lost: ", "topics delete lone"),
+        (pair, f"{gone}the last records are lost: ", "partitions elect-leaders pair:0 --unclean"),
+    ):
+        assert advised(advice, start) == command
+        assert examined.run(command).status == 0
+    until("what is left has leaders", lambda: examined.status("offline") == "pass")
+
+
+def advised(advice: str, start: str) -> str:
+    """The command that stands in an advice."""
+    assert advice.startswith(start), advice
+    return advice.removeprefix(start).removeprefix("penstock ")
+
+
+@three_nodes
+def test_too_many_replicas_are_spread(examined: Examined, penstock: Broker) -> None:
+    create_on(penstock.nodes[1], "orders", [[1]] * 6, {"min.insync.replicas": "1"})
+    create_on(penstock.nodes[1], "small", [[1]], {"min.insync.replicas": "1"})
+    options = "--replicas-per-broker 6"
+    assert examined.status("partitions", options) == "fail"
+    assert examined.mend("partitions", options) == [
+        "penstock partitions reassign --topic orders:0,1,2,3 --to-brokers 2,3 --watch"
+    ]
+    found = examined.report(options)["partitions"]
+    assert found["status"] == "pass", found
+
+
+@three_nodes
 def test_preferred_leaders_are_elected(examined: Examined, penstock: Broker) -> None:
     create_on(penstock.nodes[1], "orders", [[2, 1, 3]] * 2)
     assert examined.status("leader-balance") == "pass"
@@ -253,6 +322,24 @@ def test_a_prepared_transaction_that_was_given_up_is_aborted(
     assert examined.mend("transactions", "--open-for 0s") == [
         "penstock transactions abort orders-sink"
     ]
+    assert examined.status("transactions", "--open-for 0s") == "pass"
+
+
+def test_a_transaction_that_is_open_for_long_is_aborted(
+    examined: Examined, penstock: Broker
+) -> None:
+    penstock.topic("orders")
+    producer = Producer({"bootstrap.servers": penstock.bootstrap, "transactional.id": "till"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("orders", b"x", partition=0)
+    assert producer.flush(60) == 0
+    assert examined.status("transactions") == "pass"
+    time.sleep(0.01)  # it is older than nothing then
+    found = examined.report("--open-for 0s")["transactions"]
+    assert found["status"] == "warn"
+    assert found["reason"].startswith("till has been open for ")
+    assert examined.mend("transactions", "--open-for 0s") == ["penstock transactions abort till"]
     assert examined.status("transactions", "--open-for 0s") == "pass"
 
 

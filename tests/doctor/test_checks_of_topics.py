@@ -83,7 +83,7 @@ def test_replicas_out_of_sync_are_named_with_the_broker_to_start() -> None:
     assert (found.status, found.reason) == (Status.FAIL, "orders-0 is in sync on 2 of 3")
     [advice] = found.mends
     assert isinstance(advice, Advice)
-    assert advice.text.startswith("start broker 3 again; if gone for good: ")
+    assert advice.line().startswith("start broker 3 again; if gone for good")
     assert under_min_insync(away, LIMITS).status is Status.PASS
     assert offline(away, LIMITS).status is Status.PASS
 
@@ -173,6 +173,29 @@ def test_replicas_of_a_broker_are_held_against_the_limit(limit: int, status: Sta
     three = seen(topic("orders", partition(0), partition(1), partition(2)))
     found = partitions(three, replace(LIMITS, replicas_per_broker_max=limit))
     assert found.status is status
+
+
+def crowded(*others: tuple[int, ...], brokers: tuple[int, ...] = (1, 2, 3)) -> Finding:
+    """Broker 1 holds ten partitions alone, and may hold ten; `others` are more of them."""
+    alone = [partition(index, (1,)) for index in range(10)]
+    more = [partition(index, held) for index, held in enumerate(others)]
+    topics = [topic("orders", *alone), *([topic("more", *more)] if more else [])]
+    return partitions(seen(*topics, brokers=brokers), replace(LIMITS, replicas_per_broker_max=10))
+
+
+def test_what_a_broker_holds_beyond_its_share_goes_to_those_with_room() -> None:
+    moved = "penstock partitions reassign --topic orders:0,1,2,3,4,5 --to-brokers 2,3 --watch"
+    assert commands(crowded()) == [moved]
+    full = crowded(*[(2,)] * 8)
+    assert (full.status, commands(full)) == (
+        Status.WARN,
+        ["penstock partitions reassign --topic orders:0,1,2,3 --to-brokers 3 --watch"],
+    )
+
+
+def test_where_all_are_full_more_brokers_are_needed() -> None:
+    alone = crowded(brokers=(1,))
+    assert alone.mends == (Advice(text="run 2 brokers or more, or delete topics that nobody uses"),)
 
 
 def members(topics: Any, count: int) -> tuple[GroupSeen, ...]:

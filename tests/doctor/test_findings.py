@@ -91,3 +91,11 @@ def test_what_no_terminal_should_get_is_escaped_for_the_shell(name: str) -> None
         ["bash", "-c", f"printf %s {quoted(name)}"], capture_output=True, check=True
     )
     assert said.stdout.decode() == name
+
+
+def test_a_command_at_the_end_of_an_advice_means_the_same_cluster() -> None:
+    drain = Command(verb="partitions reassign", options=("--drain", "3"))
+    advice = Advice(text="if gone for good", command=drain)
+    assert advice.line(["--bootstrap", "other:9092"]) == (
+        "if gone for good: penstock partitions reassign --drain 3 --bootstrap other:9092"
+    )

@@ -33,7 +33,9 @@ def report_value(findings: Sequence[Finding], options: Sequence[str]) -> dict[st
                         "command": _line(fault.mend, options)
                         if isinstance(fault.mend, Command)
                         else None,
-                        "advice": fault.mend.text if isinstance(fault.mend, Advice) else None,
+                        "advice": fault.mend.line(options)
+                        if isinstance(fault.mend, Advice)
+                        else None,
                     }
                     for fault in one.faults
                 ],
@@ -72,7 +74,7 @@ def _lines(mend: Mend, options: Sequence[str]) -> Iterator[str]:
     if isinstance(mend, Command):
         words, end = mend.words(options), " \\"
     else:
-        words, end = escaped(mend.text).split(" "), ""
+        words, end = escaped(mend.line(options)).split(" "), ""
     if not sys.stdout.isatty():
         yield INDENT + " ".join(words)
         return

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.client.network.routing import PartitionView
 from penstock.doctor.durability import MIN_INSYNC, number
-from penstock.doctor.finding import Advice, Finding, counted, fail, finding, unknown
+from penstock.doctor.finding import Advice, Command, Finding, fail, finding, unknown
 from penstock.doctor.seen import ClusterSeen, Limits, Unseen
 from penstock.model.identity import NodeId, TopicPartition
 
@@ -41,7 +41,7 @@ def offline(seen: ClusterSeen, limits: Limits) -> Finding:
     faults = []
     for place, one in _partitions(seen):
         if one.leader is None or one.leader not in seen.brokers:
-            faults.append(fail(f"{place} has no leader", _start(seen, list(one.replicas))))
+            faults.append(fail(f"{place} has no leader", _revive(seen, place, one)))
     return finding("offline", faults, passed="every partition has a leader")
 
 
@@ -52,12 +52,40 @@ def _partitions(seen: ClusterSeen) -> Iterator[tuple[TopicPartition, PartitionVi
 
 
 def _start(seen: ClusterSeen, away: list[NodeId]) -> Advice:
+    """What brings these replicas back, or others in their place."""
     down = sorted(set(away).difference(seen.running()))
     if not down:
         nodes = ", ".join(map(str, sorted(away)))
         return Advice(text=f"see why the replicas on {nodes} do not catch up: the log of that node")
-    nodes = ", ".join(map(str, down))
-    return Advice(
-        text=f"start {counted(len(down), 'broker').removeprefix(f'{len(down)} ')} {nodes} again;"
-        f" if gone for good: penstock partitions reassign --drain {','.join(map(str, down))}"
-    )
+    ids = ",".join(map(str, down))
+    drain = Command(verb="partitions reassign", options=("--drain", ids, "--watch"))
+    held = [one for _, one in _partitions(seen) if not set(down).isdisjoint(one.replicas)]
+    gone = f"{_start_again(down)}; if gone for good"
+    if max(len(one.replicas) for one in held) > len(seen.running()):
+        gone += ", start another broker in its place, and then"
+    return Advice(text=gone, command=drain)
+
+
+def _revive(seen: ClusterSeen, place: TopicPartition, one: PartitionView) -> Advice:
+    """Replicas that are in sync, or were last, are not there: without them records are lost."""
+    running = seen.running()
+    down = sorted(set(one.replicas).difference(running))
+    if not down:
+        nodes = ", ".join(map(str, sorted(one.replicas)))
+        return Advice(text=f"see why the replicas on {nodes} do not lead: the log of these nodes")
+    if len(down) < len(one.replicas):
+        lost = "the last records are lost"
+        command = Command(
+            verb="partitions elect-leaders",
+            options=("--unclean",),
+            names=(f"{place.topic}:{place.partition}",),
+        )
+    else:
+        lost = "its records are lost"
+        command = Command(verb="topics delete", names=(place.topic,))
+    return Advice(text=f"{_start_again(down)}; if gone for good, {lost}", command=command)
+
+
+def _start_again(down: list[NodeId]) -> str:
+    noun = "broker" if len(down) == 1 else "brokers"
+    return f"start {noun} {', '.join(map(str, down))} again"

@@ -38,9 +38,18 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to do where no command of `penstock` does it."""
+    """What to do where no command of `penstock` does it, or where one does it at a price or in
+    part: that one stands at the end.
+    """
 
     text: str
+    command: Command | None = None
+
+    def line(self, also: Sequence[str] = ()) -> str:
+        """As it is told; `also` are more options of its command."""
+        if self.command is None:
+            return self.text
+        return f"{self.text}: {' '.join(self.command.words(also))}"
 
 
 Mend = Command | Advice

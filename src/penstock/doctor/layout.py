@@ -5,6 +5,7 @@ from penstock.doctor.finding import (
     Command,
     Fault,
     Finding,
+    Mend,
     counted,
     fail,
     finding,
@@ -32,11 +33,10 @@ def partitions(seen: ClusterSeen, limits: Limits) -> Finding:
     faults = []
     for node, count in sorted(held.items()):
         reason = f"broker {node} holds {counted(count, 'replica')} of {most:,}"
-        needed = ceil_div(sum(held.values()), max(1, most))
         if count > most:
-            faults.append(fail(reason, _fewer(needed, len(held))))
+            faults.append(fail(reason, _fewer(seen, node, held, most)))
         elif count > most * NEAR_LIMIT:
-            faults.append(warn(reason, _fewer(max(needed, len(held) + 1), len(held))))
+            faults.append(warn(reason, _fewer(seen, node, held, most)))
     faults += _idle_members(seen)
     fullest = max(held.values(), default=0)
     return finding(
@@ -46,10 +46,44 @@ def partitions(seen: ClusterSeen, limits: Limits) -> Finding:
     )
 
 
-def _fewer(needed: int, brokers: int) -> Advice:
-    if needed <= brokers:
-        return Advice(text="move partitions to brokers with fewer: penstock partitions reassign")
-    return Advice(text=f"run {needed} brokers or more, or delete topics that nobody uses")
+def _fewer(seen: ClusterSeen, node: NodeId, held: dict[NodeId, int], most: int) -> Mend:
+    """What is beyond its share goes to the others, where they have room; else more brokers."""
+    room = int(most * NEAR_LIMIT)
+    total, running = sum(held.values()), seen.running()
+    share = ceil_div(total, max(1, len(running)))
+    if share > room or node not in running:
+        needed = max(ceil_div(total, max(1, room)), len(held) + 1)
+        return Advice(text=f"run {needed} brokers or more, or delete topics that nobody uses")
+    surplus = held[node] - share
+    more = ceil_div(surplus, max(1, len(running) - 1))
+    targets = [other for other in running if other != node and held[other] + more <= room]
+    scopes = _movable(seen, node, targets, surplus)
+    if not scopes:
+        return Advice(
+            text="move partitions to brokers with fewer: penstock partitions reassign FILE"
+        )
+    named = [word for scope in scopes for word in ("--topic", scope)]
+    brokers = ",".join(map(str, targets))
+    return Command(verb="partitions reassign", options=(*named, "--to-brokers", brokers, "--watch"))
+
+
+def _movable(seen: ClusterSeen, node: NodeId, targets: list[NodeId], surplus: int) -> list[str]:
+    """So many partitions whose replicas on this node can be on the targets instead, as scopes of a
+    command; of the topics that have most of them here first. Empty if there are not enough.
+    """
+    by_topic: dict[str, list[int]] = {}
+    for name, topic in seen.topics.items():
+        for one in topic.partitions:
+            others = [replica for replica in one.replicas if replica != node]
+            if node in one.replicas and len(others) < len(targets) and {*others} <= {*targets}:
+                by_topic.setdefault(name, []).append(one.index)
+    scopes = []
+    for name in sorted(by_topic, key=lambda name: (-len(by_topic[name]), name)):
+        chosen = by_topic[name][:surplus]
+        surplus -= len(chosen)
+        if chosen:
+            scopes.append(f"{name}:{','.join(map(str, chosen))}")
+    return [] if surplus else scopes
 
 
 def _idle_members(seen: ClusterSeen) -> list[Fault]:
@@ -119,16 +153,13 @@ def hot_partitions(seen: ClusterSeen, limits: Limits) -> Finding:
         for place in held:
             times = sizes.get(place, 0) / mean
             if times >= HOT_TIMES:
-                advice = (
-                    f"another key, or more partitions of {topic.name}:"
-                    " penstock partitions hot shows which keys are written most"
+                advice = Advice(
+                    text=f"another key, or more partitions of {topic.name}; to see which keys are"
+                    " written most",
+                    command=Command(verb="partitions hot"),
                 )
-                faults.append(
-                    warn(
-                        f"{place} holds {times:.1f} times the mean of its topic",
-                        Advice(text=advice),
-                    )
-                )
+                reason = f"{place} holds {times:.1f} times the mean of its topic"
+                faults.append(warn(reason, advice))
     return finding(
         check, faults, passed=f"no partition holds {HOT_TIMES} times the mean of its topic"
     )
