@@ -193,8 +193,16 @@ def delete(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 
     async def work(cluster: Cluster) -> None:
         admin = Admin(cluster)
-        first_refusal((await admin.describe_topics(names)).values())
-        first_refusal((await admin.delete_topics(names)).values())
+        if len(names) > 1:
+            # None is deleted if one of them does not exist. A single one is left to the controller:
+            # brokers of Apache Kafka learn of a new topic some moments after it was created.
+            first_refusal((await admin.describe_topics(names)).values())
+        try:
+            first_refusal((await admin.delete_topics(names)).values())
+        except Refused as refusal:
+            if refusal.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise Refused(refusal.code, refusal.about, "there is no such topic") from None
 
     with_cluster(bootstrap, work)
     if as_json:
