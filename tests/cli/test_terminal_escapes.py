@@ -4,8 +4,10 @@ import json
 import logging
 import os
 import pty
+import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +17,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from penstock.cli.escape import escaped, escaped_bytes, escaped_json
 from penstock.cli.logs import KeyValueFormatter
 from penstock.testing import Broker
+from rig.cluster_questions import until
+from rig.every_command import HOSTILE, SHOWN, strings_of
 
 Run = Callable[..., Any]
-
-HOSTILE = "evil\x1b[2J\nforged \x9b31m\u202e[red]x[/red]"
-SHOWN = "evil\\x1b[2J\\nforged \\x9b31m\\u202e[red]x[/red]"
 
 
 def test_what_is_not_printable_is_escaped_and_the_rest_stays() -> None:
@@ -103,3 +104,81 @@ def test_consume_into_a_pipe_prints_values_as_they_are(run: Run, penstock: Broke
     producer.produce(topic, b"a\x1b[2Jb")
     producer.flush()
     assert run(f"consume {topic}", bootstrap=penstock.bootstrap).out == b"a\x1b[2Jb\n"
+
+
+def harmless(run: Run, broker: Broker, command: str) -> Any:
+    """The JSON of a command that shows the hostile name in its table, and there as it is."""
+    shown = run(command, bootstrap=broker.bootstrap)
+    assert SHOWN in shown.text, shown.text + shown.err
+    assert all(line.isprintable() for line in shown.lines)
+    told = run(f"{command} --json")
+    assert all(line.isprintable() for line in told.lines)
+    values = json.loads(told.out)
+    assert any(HOSTILE in text for text in strings_of(values))
+    return values
+
+
+@pytest.mark.penstock(settings={"broker.rack": HOSTILE})
+@pytest.mark.parametrize(
+    "command",
+    ["cluster describe", "top --once --interval 0.1", "configs describe --broker 1 --all"],
+)
+def test_a_hostile_rack_is_harmless(run: Run, penstock: Broker, command: str) -> None:
+    harmless(run, penstock, command)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_hostile_client_id_is_harmless(run: Run, penstock: Broker, protocol: str) -> None:
+    topic = penstock.topic()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": penstock.bootstrap,
+            "group.id": "billing",
+            "client.id": HOSTILE,
+            "group.protocol": protocol,
+        }
+    )
+    consumer.subscribe([topic])
+
+    def is_in() -> bool:
+        consumer.poll(0.1)
+        return bool(consumer.assignment())
+
+    until("it is a member", is_in)
+    [group] = harmless(run, penstock, "groups describe billing")
+    assert len(group["members"]) == 1
+    consumer.close()
+
+
+def test_hostile_keys_of_a_hot_partition_are_harmless(run: Run, penstock: Broker) -> None:
+    topic = penstock.topic()
+    enough = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": penstock.bootstrap})
+        while not enough.wait(0.01):
+            producer.produce(topic, b"v" * 1_000, key=HOSTILE.encode())
+            assert producer.flush(60) == 0
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        harmless(run, penstock, "partitions hot --for 1s --keys 3")
+    finally:
+        enough.set()
+        writer.join()
+
+
+def test_a_transaction_with_a_hostile_name_is_aborted(run: Run, penstock: Broker) -> None:
+    topic = penstock.topic()
+    for options in ("", "--json"):
+        producer = Producer({"bootstrap.servers": penstock.bootstrap, "transactional.id": HOSTILE})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, b"v")
+        assert producer.flush(60) == 0
+        command = f"transactions abort {shlex.quote(HOSTILE)} {options}"
+        outcome = run(command, bootstrap=penstock.bootstrap)
+        assert outcome.status == 0, outcome.err
+        assert all(line.isprintable() for line in (*outcome.lines, *outcome.err.splitlines()))
+        assert SHOWN in outcome.text or HOSTILE in set(strings_of(outcome.json()))
