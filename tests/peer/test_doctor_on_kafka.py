@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from rig.apache_kafka.cluster import KafkaCluster
 from rig.cluster_questions import is_whole, until
@@ -65,7 +65,15 @@ def test_what_is_wrong_is_found_and_mended(examined: Examined, cluster: KafkaClu
         )
         assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "billing"})
-    consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        except KafkaException:
+            return False  # the topic of offsets is made just now, and its leaders are not known yet
+        return True
+
+    until("an offset is committed", is_committed)
     consumer.close()
 
     found = examined.report()
