@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,3 +183,21 @@ def test_a_transaction_with_a_hostile_name_is_aborted(run: Run, penstock: Broker
         assert outcome.status == 0, outcome.err
         assert all(line.isprintable() for line in (*outcome.lines, *outcome.err.splitlines()))
         assert SHOWN in outcome.text or HOSTILE in set(strings_of(outcome.json()))
+
+
+def test_hostile_names_of_folders_are_harmless(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "evil\x1b[2J\nforged \x9b31m"
+    shown = "evil\\x1b[2J\\nforged \\x9b31m"
+    for command, within in (
+        ("storage format --data", "data"),
+        ("storage info --data", "data"),
+        ("security init", "certificates"),
+    ):
+        outcome = run(f"{command} {shlex.quote(str(folder / within))}")
+        assert outcome.status == 0, outcome.err
+        assert shown in outcome.text
+        assert all(line.isprintable() for line in outcome.lines), command
+    [meta] = folder.glob("data/*/meta.properties")
+    outcome = run(f"log dump {shlex.quote(str(meta))}")
+    assert outcome.lines[0].endswith("/meta.properties: directory identity")
+    assert shown in outcome.lines[0]

@@ -21,7 +21,8 @@ import click
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
-from penstock.cli.show import print_json
+from penstock.cli.show import print_json, say
+from penstock.doctor.finding import quoted
 from penstock.model.error import PenstockError
 from penstock.model.limit import LAID_OUT_NODES_MAX
 from penstock.world.certificates import Authority, Issued
@@ -115,10 +116,10 @@ def init(
     if as_json:
         print_json({"directory": str(folder), "files": sorted(os.listdir(folder))})
         return
-    print(f"Certificates for {nodes} node(s) at {', '.join(known)}, valid for {days} days.")
+    say(f"Certificates for {nodes} node(s) at {', '.join(known)}, valid for {days} days.")
     if not nodes_only:
         show_uses(directory, host=known[0])
-    print(f"Keep {directory / 'ca.key'} to yourself: it makes certificates that are trusted.")
+    say(f"Keep {directory / 'ca.key'} to yourself: it makes certificates that are trusted.")
 
 
 def write_clients(folder: Path, authority: Authority, clients: tuple[str, ...]) -> None:
@@ -138,14 +139,13 @@ def write_clients(folder: Path, authority: Authority, clients: tuple[str, ...]) 
 
 
 def show_uses(directory: Path, *, host: str) -> None:
-    serve = f"penstock serve --config {directory / 'node-1.properties'}"
     config = directory / "client.properties"
-    print(f"A node:      {serve}")
-    print(f"A command:   penstock topics list --bootstrap {host}:{FIRST_PORT}", end=" ")
-    print(f"--command-config {config}")
-    print(f"Java:        {config}")
-    print(f"librdkafka:  {directory / 'librdkafka.json'}")
-    print(f"Spark:       {directory / 'spark.json'}")
+    lists = f"penstock topics list --bootstrap {host}:{FIRST_PORT}"
+    say(f"A node:      penstock serve --config {quoted(str(directory / 'node-1.properties'))}")
+    say(f"A command:   {lists} --command-config {quoted(str(config))}")
+    say(f"Java:        {config}")
+    say(f"librdkafka:  {directory / 'librdkafka.json'}")
+    say(f"Spark:       {directory / 'spark.json'}")
 
 
 def node_settings(folder: Path, number: int, *, host: str) -> dict[str, str]:

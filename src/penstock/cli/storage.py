@@ -9,7 +9,7 @@ import click
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
 from penstock.cli.properties import read_properties
-from penstock.cli.show import print_json, print_table
+from penstock.cli.show import print_json, print_table, say
 from penstock.cli.storage_format import (
     StorageError,
     config_option,
@@ -124,7 +124,7 @@ def _looked_into(
 def _show(described: Sequence[Mapping[str, object]]) -> None:
     for node in described:
         stopped = "stopped cleanly" if node["clean"] else "running, or not stopped cleanly"
-        click.echo(f"{node['path']}: node {node['node_id']} of {node['cluster_id']}, {stopped}")
+        say(f"{node['path']}: node {node['node_id']} of {node['cluster_id']}, {stopped}")
         partitions = node["partitions"]
         assert isinstance(partitions, list)
         print_table(

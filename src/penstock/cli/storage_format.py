@@ -9,7 +9,7 @@ from penstock.broker.partitions.log_directories import normal
 from penstock.cli.command_config import resolved
 from penstock.cli.options import json_option
 from penstock.cli.properties import read_properties
-from penstock.cli.show import print_json
+from penstock.cli.show import print_json, say
 from penstock.client.network.client_security import BadSecurity
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.model.error import PenstockError
@@ -195,9 +195,9 @@ def _say(
     else:
         for path in identities:
             how = "formatted" if path in made else "formatted already:"
-            click.echo(f"{how} {path} for node {node_id} of cluster {request.cluster_id}")
+            say(f"{how} {path} for node {node_id} of cluster {request.cluster_id}")
     if request.makes_a_voter and request.metadata_directory in made:
-        click.echo(
+        say(
             f"node {node_id} is a voter of a new cluster. In a cluster that has run before,"
             f" do not start it: {replaced_disk(request.node)}",
             err=True,
