@@ -72,7 +72,7 @@ def _revive(seen: ClusterSeen, place: TopicPartition, one: PartitionView) -> Adv
     down = sorted(set(one.replicas).difference(running))
     if not down:
         nodes = ", ".join(map(str, sorted(one.replicas)))
-        return Advice(text=f"see why the replicas on {nodes} do not lead: the log of these nodes")
+        return Advice(text=f"see why the replicas on {nodes} do not lead: the log of that node")
     if len(down) < len(one.replicas):
         lost = "the last records are lost"
         command = Command(
