@@ -10,6 +10,7 @@ from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import LogDirectory, write_identity
 from penstock.log.errors import CorruptLog
 from penstock.log.partition_log import PartitionLog
+from penstock.log.scan import headers
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.world.disk import RealDisk
@@ -80,6 +81,52 @@ def test_a_log_without_committed_records_is_left_as_it_is_and_the_others_have_lo
     [error] = again.open_found(again.partitions_found(), now_ms=NOW_MS)
     assert isinstance(error, CorruptLog)
     assert "so nothing is truncated" in str(error)
+    after = {path: bytes(node.data) for path, node in left.files.items() if path.endswith(".log")}
+    assert after == before
+    assert again.clean_epoch(BOOT) == EPOCH
+
+
+@pytest.mark.parametrize("boot", [BOOT, "another"])
+@pytest.mark.parametrize("stop", ["clean", "kill"])
+@pytest.mark.parametrize("place", [1, -1])
+def test_a_log_that_was_left_as_it_is_stays_so_at_later_starts(
+    boot: str, stop: str, place: int
+) -> None:
+    disk = formatted()
+    directory, log = running(disk)
+    log.note_watermark(log.end_offset)
+    directory.save_checkpoints()
+    left = disk.after_kill()
+    left.files[log.segments[place].file.path].data[100] ^= 1
+    before = {path: bytes(node.data) for path, node in left.files.items() if path.endswith(".log")}
+    again = LogDirectory.open(disk=left, path="/data", boot_id=BOOT)
+    assert len(again.open_found(again.partitions_found(), now_ms=NOW_MS)) == 1
+    again.note_start(boot_id=BOOT, broker_epoch=EPOCH + 1)
+    if stop == "clean":
+        again.close(broker_epoch=EPOCH + 1)
+    left = left.after_kill()
+    later = LogDirectory.open(disk=left, path="/data", boot_id=boot)
+    [error] = later.open_found(later.partitions_found(), now_ms=NOW_MS)
+    assert isinstance(error, CorruptLog)
+    after = {path: bytes(node.data) for path, node in left.files.items() if path.endswith(".log")}
+    assert after == before
+    is_clean = boot == BOOT or stop == "clean"
+    assert later.clean_epoch(boot) == (EPOCH + 1 if is_clean else None)
+
+
+def test_no_segment_is_dropped_behind_one_that_lacks_committed_records() -> None:
+    disk = formatted()
+    directory, log = running(disk)
+    log.note_watermark(log.segments[2].base_offset)
+    directory.save_checkpoints()
+    left = disk.after_kill()
+    file = log.segments[1].file
+    *_, (position, _) = headers(file, start=0, end=file.size)
+    del left.files[file.path].data[position:]
+    before = {path: bytes(node.data) for path, node in left.files.items() if path.endswith(".log")}
+    again = LogDirectory.open(disk=left, path="/data", boot_id=BOOT)
+    [error] = again.open_found(again.partitions_found(), now_ms=NOW_MS)
+    assert "expected a segment from offset" in str(error)
     after = {path: bytes(node.data) for path, node in left.files.items() if path.endswith(".log")}
     assert after == before
     assert again.clean_epoch(BOOT) == EPOCH

@@ -247,9 +247,12 @@ class LogDirectory:
                 opened[one.partition] = self._open(one, now_ms)
             except (DiskError, CorruptData, TopicIdMismatch) as error:
                 self._refused.add(one.partition)
-                if isinstance(error, CorruptLog):
-                    self._damaged.add(one.partition)
                 opened[one.partition] = error
+                if isinstance(error, CorruptLog):
+                    try:
+                        self._note_damaged(one.partition)
+                    except DiskError as failure:
+                        opened[one.partition] = failure
         return opened
 
     def open_found(self, partitions: Iterable[TopicPartition], *, now_ms: int) -> list[OpenError]:
@@ -480,6 +483,32 @@ class LogDirectory:
         unopened = {one for one in parsed if one is not None} - self.logs.keys()
         return {one for one in unopened if self._disk.is_directory(self._directory(one))}
 
+    def _committed(self, partition: TopicPartition) -> Offset:
+        """Below it nothing can have been lost since the last process wrote here."""
+        watermark = self._checkpoints.watermark(partition)
+        return watermark if watermark is not None and self._no_power_lost else FIRST_OFFSET
+
+    def _note_damaged(self, partition: TopicPartition) -> None:
+        """The log is left as it is, by this start and by later ones, whatever these know of power
+        losses and clean stops.
+        """
+        path = f"{self._directory(partition)}/{layout.DAMAGED}"
+        if not self._disk.exists(path):
+            whole = max(self._checkpoints.recovery_point(partition), self._committed(partition))
+            self._disk.write_whole(path, f"{whole}\n".encode())
+            self._disk.sync_directory(self._directory(partition))
+        self._damaged.add(partition)
+
+    def _damaged_below(self, partition: TopicPartition) -> Offset | None:
+        """Up to where a log that an earlier start found damaged is known to have been whole."""
+        path = f"{self._directory(partition)}/{layout.DAMAGED}"
+        if not self._disk.exists(path):
+            return None
+        try:
+            return Offset(int(self._disk.read(path)))
+        except ValueError:
+            return self._checkpoints.recovery_point(partition)
+
     def _killed_epoch(self, boot_id: str) -> int | None:
         """The epoch of a broker that was killed here, if nothing of what it wrote can be lost."""
         identity = self.identity
@@ -535,15 +564,17 @@ class LogDirectory:
         assert partition not in self.logs, partition
         recovery_point = self._checkpoints.recovery_point(partition)
         watermark = self._checkpoints.watermark(partition)
+        damaged_below = self._damaged_below(partition)
         is_before = wanted.found and not self._has_epoch
         about_to_lose = self._about_to_lose_found if is_before else self._about_to_lose
+        # All of a log that was damaged is looked through: somebody may have repaired it.
         left = LeftBehind(
-            clean=self.clean,
-            recovery_point=recovery_point,
+            clean=self.clean and damaged_below is None,
+            recovery_point=recovery_point if damaged_below is None else FIRST_OFFSET,
             start_offset=self._checkpoints.start_offset(partition),
             cleaned_offset=self._checkpoints.cleaned_offset(partition),
             watermark=watermark,
-            committed=watermark if watermark is not None and self._no_power_lost else FIRST_OFFSET,
+            committed=self._committed(partition) if damaged_below is None else damaged_below,
             found=wanted.found,
         )
         log = self._load(
@@ -557,6 +588,9 @@ class LogDirectory:
             )
         self.logs[partition] = log
         self._add_up(log.recovery)
+        if damaged_below is not None:
+            self._disk.remove(f"{log.directory}/{layout.DAMAGED}")
+            self._damaged.discard(partition)
         if watermark is not None and log.end_offset < watermark:
             # Nothing was truncated to end here, so somebody has removed what was committed.
             about_to_lose()

@@ -13,6 +13,7 @@
   <topic>-<partition>/
     partition.metadata               the topic's id
     leader-epoch-checkpoint          where each leader epoch began
+    penstock-damaged                 a start has found damage below this offset; Penstock's own
     <base offset, 20 digits>.log        record batches, one after the other
     <base offset>.index                 offset -> position, sparse   (log/offset_index)
     <base offset>.timeindex             timestamp -> offset, sparse  (log/time_index)
@@ -52,6 +53,7 @@ CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 START = "penstock-start"
+DAMAGED = "penstock-damaged"
 UNSYNCED_TOPIC_IDS = "unsynced-topic-ids"
 IDENTITY = "meta.properties"
 LOCK = ".lock"

@@ -121,7 +121,7 @@ def _load_parts(
         segments,
         clean=left.clean or fresh,
         recovery_point=left.recovery_point,
-        committed=left.committed,
+        committed=FIRST_OFFSET if fresh else left.committed,
         cleaned_offset=FIRST_OFFSET if left.cleaned_offset is None else left.cleaned_offset,
         settings=settings,
         memory=memory,

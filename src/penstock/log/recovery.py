@@ -137,9 +137,8 @@ def load(
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
     # The file of epochs may be older than a truncation: what is scanned says which epochs it has.
     memory.epochs.truncate_end(base_offset)
-    floor = max(recovery_point, committed)
     end_offset = _scan_all(
-        segments, first, recovery_point, floor, cleaned_offset, settings, memory, report,
+        segments, first, recovery_point, committed, cleaned_offset, settings, memory, report,
         about_to_lose,
     )  # fmt: skip
     if end_offset < committed:
@@ -186,21 +185,20 @@ def _scan_all(
     segments: list[Segment],
     first: int,
     recovery_point: Offset,
-    floor: Offset,
+    committed: Offset,
     cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
     report: RecoveryReport,
     about_to_lose: Callable[[], None],
 ) -> Offset:
-    """Scans the segments from `first` on, drops those behind a cut; where the log ends then. Below
-    the `floor` nothing is cut.
-    """
+    """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
     # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
     # there. Our own compaction keeps the last offset of a segment; Apache Kafka's leaves gaps, even
     # segments without a byte. What is compacted is synced first, so a gap up to where the log is
     # known to be compacted is not a loss, nor is one that no segment could have filled, nor one
     # that ends where everything was synced.
+    floor = max(recovery_point, committed)
     end_offset = previous_base = segments[first].base_offset
     whole = True  # whether the segment before ends as it did when it was sealed
     for slot in range(first, len(segments)):
@@ -210,7 +208,7 @@ def _scan_all(
         compacted = segment.base_offset <= cleaned_offset
         synced = segment.base_offset == recovery_point
         if gap < 0 or (gap > 0 and reachable and not (whole or compacted or synced)):
-            if segment.base_offset < floor:
+            if segment.base_offset < recovery_point or end_offset < committed:
                 raise _beyond_repair(
                     segment, 0, f"expected a segment from offset {end_offset} on", floor
                 )

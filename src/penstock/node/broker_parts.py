@@ -304,6 +304,7 @@ class BrokerParts:
         self.server.open()
         if self._is_alone:
             await self._register()
+        await self._directory_assignments.tell_damaged()
         await self._membership.unfence()
         self._compare_in_sync_min()
         self._group.start(self._directory_assignments.run(), name="directories of replicas")

@@ -111,11 +111,25 @@ class DirectoryAssignments:
             await self._news.wait()
             self._news.clear()
             while self._wanted:
-                with suppress(RequestError):  # no controller is active, or does not know us yet
-                    asked = dict(list(self._wanted.items())[:DECISION_RECORDS_MAX])
-                    self._done(asked, await self._controller.ask(self._request(asked)))
+                await self._tell(self._wanted)
                 if self._wanted:
                     await asyncio.sleep(RETRY_WAIT_S)
+
+    async def tell_damaged(self) -> None:
+        """Before the broker may lead: else it is elected where it cannot, and others take it for a
+        leader.
+        """
+        while damaged := {
+            replica: home for replica, home in self._wanted.items() if home == LOST_DIRECTORY
+        }:
+            await self._tell(damaged)
+            if LOST_DIRECTORY in self._wanted.values():
+                await asyncio.sleep(RETRY_WAIT_S)
+
+    async def _tell(self, wanted: Mapping[Replica, bytes]) -> None:
+        with suppress(RequestError):  # no controller is active, or does not know us yet
+            asked = dict(list(wanted.items())[:DECISION_RECORDS_MAX])
+            self._done(asked, await self._controller.ask(self._request(asked)))
 
     def _override(self, name: TopicPartition, directory: bytes | None) -> None:
         topic = self._image.topics_by_name.get(name.topic)

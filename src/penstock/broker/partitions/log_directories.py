@@ -332,9 +332,12 @@ class LogDirectories:
 
     def set_aside_damaged(self, partition: TopicPartition) -> str:
         """The damaged log of a partition is kept under another name, which is returned; the next
-        one is made in the same directory.
+        one is made in the same directory. DiskError also when that is offline.
         """
-        return self._homes[partition].set_aside_stray(partition)
+        home = self._homes.get(partition)
+        if home is None:
+            raise DiskError(str(partition), "its log directory is offline")
+        return home.set_aside_stray(partition)
 
     def prefer(self, partition: TopicPartition, path: str) -> None:
         """A partition that is not here yet is to be made in this directory."""
