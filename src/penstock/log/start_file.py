@@ -14,8 +14,9 @@ Invariants:
  1. It is written when the broker knows its epoch, and before it writes records in that epoch.
  2. It is removed before a failed write or sync is acted on, and before recovery removes anything
     but an incomplete batch at the very end of a log: from then on it would not be true.
- 3. Once removed, it is not written again in the same broker epoch. Recovery comes before the first
-    one: what it removes is no part of what the broker has in its new epoch.
+ 3. Once removed, it is not written again in the same broker epoch, unless the controller has been
+    told of the loss since. Recovery comes before the first one: what it removes is no part of what
+    the broker has in its new epoch.
 
 It is not synced: a power loss ends the boot of which it speaks. A device that is detached and
 attached again while the machine runs is not noticed, nor is one that is set back to a snapshot.

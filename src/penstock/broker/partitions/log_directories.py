@@ -246,9 +246,14 @@ class LogDirectories:
                 )  # fmt: skip
 
     def forget_starts(self) -> None:
-        """Records are gone that were here: the next start is not clean, nor was this one."""
+        """Records are gone that were here: this start is not clean, nor is the next one unless the
+        controller learns of it, by another registration.
+        """
         for directory in self:
-            self.io_failed(directory)
+            try:
+                directory.start_file.forget()
+            except DiskError:
+                self.io_failed(directory)
 
     def open_logs(
         self, wanted: Iterable[LogWanted], *, now_ms: int, unheard_of: Container[TopicPartition]
