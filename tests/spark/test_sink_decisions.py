@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from penstock.model.offset import Offset
+from penstock.model.identity import TopicId
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.compression import Codec, compress
 from penstock.spark.sink.decision import (
     Claim,
@@ -21,7 +22,7 @@ from penstock.spark.sink.decision import (
     decode,
     encode,
 )
-from penstock.spark.sink.decision_topic import Known
+from penstock.spark.sink.decision_topic import Known, LogIdentity
 from penstock.spark.sink.driver import Plan
 from penstock.spark.sink.flows import is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt, is_behind
@@ -30,6 +31,12 @@ from penstock.spark.sink.options import SINK_ID_MAX
 TASKS = 20_000
 MESSAGE_BYTES_MAX = 1_048_588  # what a broker takes, unless it is told otherwise
 CLAIM = Claim(query_id="query", run_id="run", driver="place")
+LOG = LogIdentity(
+    cluster_id="cluster",
+    topic_id=TopicId(bytes(16)),
+    partition=0,
+    leader_epoch=LeaderEpoch(0),
+)
 WITNESS = Witness(topic="orders", partition=3, offset=77)
 WRITTEN = Prepared(transactional_id="sink.run.0.0.0.1", producer_id=5, epoch=2, witness=WITNESS)
 DECIDED = Decided(query_id="query", batch_id=9, transactions=(WRITTEN,), two_phase=True)
@@ -90,7 +97,7 @@ def test_decision_of_20_000_tasks_fits_into_a_message(two_phase: bool) -> None:
 
 def test_tasks_are_not_told_the_transactions_of_a_batch_that_is_complete() -> None:
     record = large_record(two_phase=True)
-    known = Known(record=record, position=Offset(9))
+    known = Known(log=LOG, record=record, position=Offset(9))
     plan = Plan(sink="sink", place="place", two_phase=True, known=known)
     assert plan.for_tasks == plan
     done = replace(plan, known=replace(known, record=replace(record, is_done=True)))

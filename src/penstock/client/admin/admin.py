@@ -119,6 +119,18 @@ class Admin:
             for told in reply.topics
         }
 
+    async def replicas_by_default(self, topic: str) -> int | None:
+        """How many replicas the brokers would give a new topic of this name; None if they do not
+        say so. Nothing is created.
+        """
+        wanted = NewTopic(name=topic, partitions=1, replicas=BROKERS_DECIDE)
+        request = CreateTopicsRequest(
+            topics=[_creatable(wanted)], timeout_ms=self._timeout_ms, validate_only=True
+        )
+        reply = await self.cluster.ask_controller(request, CreateTopicsResponse)
+        counts = (told.replication_factor for told in reply.topics)
+        return next((count for count in counts if count > 0), None)
+
     async def delete_topics(self, names: Iterable[str]) -> dict[str, Refused | None]:
         wanted = list(names)
         request = DeleteTopicsRequest(

@@ -4,13 +4,14 @@ It is made by the first sink that needs it. Found with a policy that deletes, or
 than were asked for, it is refused: a decision that goes away is a batch that is written twice.
 
 A process remembers what it has read, and reads on from there: Spark keeps its Python processes for
-the next batch. A topic that was made anew, and a partition with another leader, which may have lost
-its end, are read from their beginning.
+the next batch. So do tasks, and who commits, from what the plan of their batch has read. A topic
+that was made anew, and a partition with another leader, which may have lost its end, are read from
+their beginning: what was read names the log that it was read from (`LogIdentity`).
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,22 +43,19 @@ SETTINGS = {
     "segment.bytes": str(16 << 20),
     "segment.ms": str(3_600_000),
     "max.message.bytes": str(8 << 20),  # a decision names each task of a batch
+    "unclean.leader.election.enable": "false",  # no leader that may lack what was decided
 }
+# As of the transaction log. Of two replicas one may fail, and of a single one there is no choice.
+REPLICAS_FOR_MIN_IN_SYNC = 3
+MIN_IN_SYNC_OF_THREE = {"min.insync.replicas": "2"}
 READ_MS_MAX = 60_000
 EXPLAIN_MS_MAX = 10_000
 POLL_MS = 100
 FIRST = Offset(0)
 MADE_MS_MAX = 10_000
+ELECTIONS_MAX = 10  # of a partition, while it is read
 REMEMBERED_MAX = 256  # sinks, and topics; beyond it they are read from their beginning
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A sink's record, and from where on nobody has looked yet."""
-
-    record: SinkRecord | None
-    position: Offset
 
 
 class LogIdentity(NamedTuple):
@@ -67,6 +65,15 @@ class LogIdentity(NamedTuple):
     topic_id: TopicId
     partition: int
     leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A sink's record, and from where on nobody has looked yet, in this very log."""
+
+    log: LogIdentity
+    record: SinkRecord | None
+    position: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +102,7 @@ class DecisionTopic:
                 name=self.name,
                 partitions=PARTITIONS,
                 replicas=BROKERS_DECIDE if self.replicas is None else self.replicas,
-                settings=SETTINGS,
+                settings=SETTINGS | await self._min_in_sync(),
             )
             [made] = (await Admin(self.cluster).create_topics([topic])).values()
             if not isinstance(made, Refused):
@@ -107,6 +114,12 @@ class DecisionTopic:
             await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
         self._check_replicas()
         await self._check_policy()
+
+    async def _min_in_sync(self) -> dict[str, str]:
+        """What a new topic is told of it: the brokers' own default where it has few replicas."""
+        replicas = self.replicas or await Admin(self.cluster).replicas_by_default(self.name)
+        enough = replicas is not None and replicas >= REPLICAS_FOR_MIN_IN_SYNC
+        return MIN_IN_SYNC_OF_THREE if enough else {}
 
     async def exists(self) -> bool:
         view = await self.cluster.refresh((self.name,))
@@ -120,35 +133,58 @@ class DecisionTopic:
     async def nothing(self, sink: str) -> Known:
         """Of a sink whose name nobody has heard yet: what is there by now is not read for it."""
         place = await self.place_of(sink)
+        log = self._identity_of(place)
         [end] = (await offsets_of(self.cluster, [place], When.LATEST)).values()
-        return Known(record=None, position=end)
+        return Known(log=log, record=None, position=end)
 
     async def last(self, sink: str, known: Known | None = None) -> Known:
         """A sink's record, of all that was written before the question; see `ReadLast`. What is
         `known`, or remembered, is not read again.
         """
-        place = await self.place_of(sink)
+        for _ in range(ELECTIONS_MAX):
+            place = await self.place_of(sink)
+            log = self._identity_of(place)
+            if known is None or known.log != log:
+                known = _sinks.get((log, sink))
+            last = await self._last(
+                sink, place, known or Known(log=log, record=None, position=FIRST)
+            )
+            if self._is_still(place, log):
+                if len(_sinks) >= REMEMBERED_MAX:
+                    _sinks.clear()
+                _sinks[log, sink] = last
+                return last
+        raise self._elected_too_often()
+
+    async def _last(self, sink: str, place: TopicPartition, known: Known) -> Known:
         [end] = (await offsets_of(self.cluster, [place], When.LATEST)).values()
-        log = self._identity_of(place)
-        known = known or _sinks.get((log, sink))
-        if known is None or known.position > end:  # this is another topic than it was
-            known = Known(record=None, position=FIRST)
-        found = await self._read({place: known.position}, {place: end})
-        last = Known(record=known.record, position=end)
+        # A log without leader epochs, as old brokers have, may be shorter than it was.
+        start, record = known.position, known.record
+        if start > end:
+            start, record = FIRST, None
+        found = await self._read({place: start}, {place: end})
         if sink.encode() in found:
             value = found[sink.encode()]
-            last = Known(record=None if value is None else decode(value), position=end)
-        if len(_sinks) >= REMEMBERED_MAX:
-            _sinks.clear()
-        _sinks[log, sink] = last
-        return last
+            record = None if value is None else decode(value)
+        return Known(log=known.log, record=record, position=end)
 
     async def left_writes(self) -> dict[str, SinkRecord]:
         """The records of single writes that are decided and not complete, by the sinks' names."""
-        places = await self._places()
+        for _ in range(ELECTIONS_MAX):
+            places = await self._places()
+            logs = tuple(self._identity_of(place) for place in places)
+            left = await self._left_writes(places, _left_writes.get(logs))
+            if all(map(self._is_still, places, logs)):
+                if len(_left_writes) >= REMEMBERED_MAX:
+                    _left_writes.clear()
+                _left_writes[logs] = left
+                return dict(left.records)
+        raise self._elected_too_often()
+
+    async def _left_writes(
+        self, places: Sequence[TopicPartition], before: LeftWrites | None
+    ) -> LeftWrites:
         ends = await offsets_of(self.cluster, places, When.LATEST)
-        logs = tuple(self._identity_of(place) for place in places)
-        before = _left_writes.get(logs)
         if before is None or any(before.positions[place] > ends[place] for place in places):
             before = LeftWrites(records={}, positions=dict.fromkeys(places, FIRST))
         found = await self._read(before.positions, ends)
@@ -156,10 +192,7 @@ class DecisionTopic:
         for sink, record in self._decoded(found).items():
             if record.once and record.unfinished is not None:
                 left[sink] = record
-        if len(_left_writes) >= REMEMBERED_MAX:
-            _left_writes.clear()
-        _left_writes[logs] = LeftWrites(records=left, positions=ends)
-        return left
+        return LeftWrites(records=left, positions=ends)
 
     async def all(self) -> dict[str, SinkRecord]:
         """The records of all sinks, by name. What is no sink's is left alone, and logged."""
@@ -192,6 +225,18 @@ class DecisionTopic:
             topic_id=view.topics[self.name].topic_id,
             partition=place.partition,
             leader_epoch=partition.leader_epoch,
+        )
+
+    def _is_still(self, place: TopicPartition, log: LogIdentity) -> bool:
+        """Whether all answers since it was `log` are of that one: brokers refuse questions that
+        name another leader epoch than theirs, and then the view is refreshed.
+        """
+        return self.cluster.view.partition(place) is not None and self._identity_of(place) == log
+
+    def _elected_too_often(self) -> TimedOut:
+        return TimedOut(
+            f"topic {self.name}: decisions could not be read, as leaders of its partitions were"
+            f" elected {ELECTIONS_MAX} times meanwhile"
         )
 
     async def _read(
