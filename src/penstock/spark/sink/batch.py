@@ -66,7 +66,8 @@ class BatchSink(DataSourceArrowWriter):
         if self.exactly_once and self.plan is None:
             claim = self._claim(place_of_driver())
             batch_id = self.identity.batch_id
-            self.plan = run(plan_write(self.options, self.sink, claim, batch_id, once=self.once))
+            plan = run(plan_write(self.options, self.sink, claim, batch_id, once=self.once))
+            self.plan = plan.for_tasks
         if not self.exactly_once and self.options.topic is not None:
             run(need_output_topic(self.options.connection, self.options.topic))
         return self.__dict__.copy()
