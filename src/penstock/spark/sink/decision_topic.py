@@ -12,7 +12,7 @@ their beginning: what was read names the log that it was read from (`LogIdentity
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic
@@ -80,12 +80,42 @@ class Known:
 class LeftWrites:
     """The single writes that are decided and not complete, and from where on to look for more."""
 
+    logs: tuple[LogIdentity, ...]
     records: Mapping[str, SinkRecord]
     positions: Mapping[TopicPartition, Offset]
 
 
-_sinks: dict[tuple[LogIdentity, str], Known] = {}
-_left_writes: dict[tuple[LogIdentity, ...], LeftWrites] = {}
+class RememberedSinks:
+    """What was last read of each sink, one entry for each topic and sink, and all of them small.
+
+    A decision that is not yet complete names all its tasks, so the entry before it stays: from its
+    position on it is read again. A sink without a record, or with that of a single write, is no
+    sink whose name comes again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str | None, str, str], Known] = {}  # by cluster, topic and sink
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, log: LogIdentity, *, topic: str, sink: str) -> Known | None:
+        """What was read of this very log."""
+        known = self._known.get((log.cluster_id, topic, sink))
+        return known if known is not None and known.log == log else None
+
+    def note(self, known: Known, *, topic: str, sink: str) -> None:
+        record = known.record
+        if record is None or record.once or record.unfinished is not None:
+            return
+        if len(self._known) >= REMEMBERED_MAX:
+            self._known.clear()
+        key = (known.log.cluster_id, topic, sink)
+        self._known[key] = replace(known, record=record.for_tasks)
+
+
+_sinks = RememberedSinks()
+_left_writes: dict[tuple[str | None, str], LeftWrites] = {}  # by cluster and topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +175,12 @@ class DecisionTopic:
             place = await self.place_of(sink)
             log = self._identity_of(place)
             if known is None or known.log != log:
-                known = _sinks.get((log, sink))
+                known = _sinks.find(log, topic=self.name, sink=sink)
             last = await self._last(
                 sink, place, known or Known(log=log, record=None, position=FIRST)
             )
             if self._is_still(place, log):
-                if len(_sinks) >= REMEMBERED_MAX:
-                    _sinks.clear()
-                _sinks[log, sink] = last
+                _sinks.note(last, topic=self.name, sink=sink)
                 return last
         raise self._elected_too_often()
 
@@ -173,26 +201,31 @@ class DecisionTopic:
         for _ in range(ELECTIONS_MAX):
             places = await self._places()
             logs = tuple(self._identity_of(place) for place in places)
-            left = await self._left_writes(places, _left_writes.get(logs))
+            left = await self._left_writes(places, logs)
             if all(map(self._is_still, places, logs)):
                 if len(_left_writes) >= REMEMBERED_MAX:
                     _left_writes.clear()
-                _left_writes[logs] = left
+                _left_writes[self.cluster.view.cluster_id, self.name] = left
                 return dict(left.records)
         raise self._elected_too_often()
 
     async def _left_writes(
-        self, places: Sequence[TopicPartition], before: LeftWrites | None
+        self, places: Sequence[TopicPartition], logs: tuple[LogIdentity, ...]
     ) -> LeftWrites:
         ends = await offsets_of(self.cluster, places, When.LATEST)
-        if before is None or any(before.positions[place] > ends[place] for place in places):
-            before = LeftWrites(records={}, positions=dict.fromkeys(places, FIRST))
+        before = _left_writes.get((self.cluster.view.cluster_id, self.name))
+        if (
+            before is None
+            or before.logs != logs
+            or any(before.positions[place] > ends[place] for place in places)
+        ):
+            before = LeftWrites(logs=logs, records={}, positions=dict.fromkeys(places, FIRST))
         found = await self._read(before.positions, ends)
         left = {sink: one for sink, one in before.records.items() if sink.encode() not in found}
         for sink, record in self._decoded(found).items():
             if record.once and record.unfinished is not None:
                 left[sink] = record
-        return LeftWrites(records=left, positions=ends)
+        return LeftWrites(logs=logs, records=left, positions=ends)
 
     async def all(self) -> dict[str, SinkRecord]:
         """The records of all sinks, by name. What is no sink's is left alone, and logged."""
