@@ -2,12 +2,14 @@
 
 import asyncio
 import signal
+from collections.abc import Collection
 from pathlib import Path
 
 from penstock.client.admin.admin import Admin, NewTopic
-from penstock.client.admin.coordinator_map import CoordinatorMap
+from penstock.client.admin.coordinator_map import KEYS_MAX, CoordinatorMap
 from penstock.client.admin.prepared_endings import end_all
 from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.channel import Channel
 from penstock.client.network.cluster import Cluster
 from penstock.client.produce.prepared_transaction import PreparedTransaction
 from penstock.client.produce.transaction_answers import Verdict
@@ -79,3 +81,39 @@ def test_transactions_are_committed_after_their_coordinators_have_moved(tmp_path
 
         assert asyncio.run(work()) == {Verdict.DONE}
         assert committed_values(made.bootstrap, TOPIC) == sorted(name.encode() for name in IDS)
+
+
+class NotingCluster(Cluster):
+    """Notes which brokers are asked for what any broker can answer."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(TcpNetwork(), RealClock(), parse_addresses(bootstrap))
+        self.asked: list[Channel] = []
+
+    async def any_channel(self, *, avoid: Collection[NodeId] = ()) -> Channel:
+        channel = await super().any_channel(avoid=avoid)
+        self.asked.append(channel)
+        return channel
+
+
+def test_no_former_coordinator_is_asked_who_it_is_now(tmp_path: Path) -> None:
+    """However many requests it takes: one that was cut off may take itself for the coordinator."""
+    with ReplicatedCluster(PenstockSoftware(), tmp_path, settings=BRISK_SESSIONS) as made:
+        made.start()
+
+        async def work() -> tuple[list[Channel], Channel]:
+            async with NotingCluster(made.bootstrap) as cluster:
+                *former, other = sorted((await cluster.refresh()).brokers)
+                for node in former:
+                    await cluster.channel(node)  # open ones are preferred to others
+                ids = [f"shop-{number}" for number in range(2 * KEYS_MAX + 1)]
+                known = {name: former[at % len(former)] for at, name in enumerate(ids)}
+                coordinators = CoordinatorMap(cluster, known)
+                for name in ids:
+                    coordinators.forget(name)
+                cluster.asked.clear()
+                await coordinators.find(ids)
+                return cluster.asked[:3], await cluster.channel(other)
+
+        asked, other = asyncio.run(work())
+        assert asked == [other] * 3

@@ -25,7 +25,7 @@ class CoordinatorMap:
     def __init__(self, cluster: Cluster, known: dict[str, NodeId] | None = None) -> None:
         self.cluster = cluster
         self.known = {} if known is None else known
-        self._former: NodeId | None = None  # another one than this says who it is now
+        self._former: set[NodeId] = set()  # others than these say who it is now
 
     async def find(self, transactional_ids: Iterable[str]) -> dict[str, NodeId | ErrorCode]:
         """The coordinator of each id, or why there is none. Every question is asked once."""
@@ -35,6 +35,8 @@ class CoordinatorMap:
         errors: dict[str, ErrorCode] = {}
         for start in range(0, len(unknown), KEYS_MAX):
             errors |= await self._ask(unknown[start : start + KEYS_MAX])
+        if unknown:
+            self._former.clear()
         if any(self.known.get(one) not in self.cluster.view.brokers for one in unknown):
             await self.cluster.refresh()
         found: dict[str, NodeId | ErrorCode] = {}
@@ -54,12 +56,11 @@ class CoordinatorMap:
         """
         former = self.known.pop(transactional_id, None)
         if former is not None:
-            self._former = former
+            self._former.add(former)
 
     async def _ask(self, keys: Sequence[str]) -> dict[str, ErrorCode]:
         """Notes whom the answers name; the errors that came instead."""
-        avoid, self._former = self._former, None
-        channel = await self.cluster.any_channel(avoid=avoid)
+        channel = await self.cluster.any_channel(avoid=self._former)
         if channel.version_for(FindCoordinatorRequest) < MANY_KEYS_VERSION:
             return await self._ask_one_by_one(keys)
         request = FindCoordinatorRequest(

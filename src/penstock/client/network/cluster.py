@@ -6,7 +6,7 @@ client belong to its Cluster, which is used as `async with`.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 from types import TracebackType
 from typing import Self, TypeVar
@@ -115,10 +115,10 @@ class Cluster:
             raise Unreachable(f"no broker {node} is known in the cluster")
         return await self._channel_to(broker.address, lane)
 
-    async def any_channel(self, *, avoid: NodeId | None = None) -> Channel:
+    async def any_channel(self, *, avoid: Collection[NodeId] = ()) -> Channel:
         """An open channel to whichever broker answers: known ones first, then those named at the
-        start. `avoid` is asked only if no other broker can be. Unreachable when none has answered
-        in the time that the rules give them.
+        start. Those to `avoid` are asked only if no other broker can be. Unreachable when none has
+        answered in the time that the rules give them.
         """
         deadline_ms = self.clock.monotonic_ms() + self.rules.reach_ms_max
         while True:
@@ -130,7 +130,7 @@ class Cluster:
             await asyncio.sleep(self.rules.backoff_ms / 1000)
 
     async def ask_any(
-        self, request: Message, reply_type: type[AnyReply], *, avoid: NodeId | None = None
+        self, request: Message, reply_type: type[AnyReply], *, avoid: Collection[NodeId] = ()
     ) -> AnyReply:
         channel = await self.any_channel(avoid=avoid)
         return await channel.ask(request, reply_type, timeout_ms=self.rules.request_ms_max)
@@ -229,16 +229,16 @@ class Cluster:
         self.view = merged(self.view, reply, all_topics=all_topics)
         self._refreshes += 1
 
-    async def _any_channel(self, avoid: NodeId | None) -> Channel:
-        avoided = self.view.brokers.get(avoid) if avoid is not None else None
-        last = None if avoided is None else avoided.address
+    async def _any_channel(self, avoid: Collection[NodeId]) -> Channel:
+        brokers = self.view.brokers
+        last = {brokers[node].address for node in avoid if node in brokers}
         for (address, lane), channel in self._channels.items():
-            if lane is Lane.QUESTIONS and channel.is_open and address != last:
+            if lane is Lane.QUESTIONS and channel.is_open and address not in last:
                 return channel
         known = [broker.address for broker in self.view.brokers.values()]
         reasons: dict[str, None] = {}
         addresses = dict.fromkeys((*known, *self.bootstrap))
-        for address in sorted(addresses, key=lambda one: one == last):
+        for address in sorted(addresses, key=lambda one: one in last):
             try:
                 return await self._channel_to(address, Lane.QUESTIONS)
             except AuthenticationFailed:

@@ -147,7 +147,8 @@ class Coordinators:
     async def _find(self, key: str) -> tuple[NodeId, ErrorCode, str | None]:
         # One question in two forms: up to version 3 one key, later ones many.
         request = FindCoordinatorRequest(key=key, key_type=self.kind, coordinator_keys=[key])
-        avoid = self._former.pop(key, None)
+        former = self._former.pop(key, None)
+        avoid = () if former is None else (former,)
         reply = await self.cluster.ask_any(request, FindCoordinatorResponse, avoid=avoid)
         for told in reply.coordinators:
             return NodeId(told.node_id), error_code(told.error_code), told.error_message

@@ -5,6 +5,7 @@ What it is told goes into the history.
 """
 
 import asyncio
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from functools import partial
 from random import Random
@@ -83,7 +84,7 @@ class WatchedCluster(Cluster):
 class ThroughOneNode(WatchedCluster):
     """A client that asks one node for everything, so that this one has to forward it."""
 
-    async def any_channel(self, *, avoid: NodeId | None = None) -> Channel:
+    async def any_channel(self, *, avoid: Collection[NodeId] = ()) -> Channel:
         return await self._channel_to(self.bootstrap[0], Lane.QUESTIONS)
 
     async def ask_controller(self, request: Message, reply_type: type[AnyReply]) -> AnyReply:
