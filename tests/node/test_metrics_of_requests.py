@@ -136,11 +136,18 @@ def test_requests_of_a_real_client_are_those_that_it_says_it_sent(node: RunningN
         producer.commit_transaction(WAIT_SECONDS)
     sent.clear()
 
-    def agrees(told: Scraped) -> bool:
-        producer.poll(0.1)
-        return bool(sent) and +sent[-1] == counted_in(told) - before
+    counted: Counter[str] = Counter()
 
-    told = scrape_until(f"http://{node.node.metrics_address}/metrics", agrees)
+    def agrees(told: Scraped) -> bool:
+        nonlocal counted
+        counted = counted_in(told) - before
+        producer.poll(0.1)
+        return bool(sent) and +sent[-1] == counted
+
+    try:
+        told = scrape_until(f"http://{node.node.metrics_address}/metrics", agrees)
+    except AssertionError:
+        pytest.fail(f"the client says {sent[-1:]}, the node {counted}")
     assert told(REQUESTS, request="Produce") == 30
     assert told(REQUESTS, request="EndTxn") == 3
 
