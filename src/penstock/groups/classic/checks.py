@@ -1,4 +1,9 @@
-"""Checks of the member and generation of a request: those of Kafka, in the same order.
+"""Checks of the member and generation of a request: those of Kafka, in the same order, but for one.
+
+A static member without an id is told that it is unknown, not that it is fenced. librdkafka sends
+heartbeats without an id between the loss of its membership and its next join. The coordinator that
+gets them may know the member still, if the one that removed it failed before that was stored: the
+client would give up for ever, though nobody has taken its place.
 
 Callers check whether the group exists, since each of them replies differently.
 """
@@ -12,7 +17,7 @@ NO_GENERATION = -1
 def check_member(group: ClassicGroup, *, member_id: str, instance_id: str | None) -> ErrorCode:
     if instance_id is not None:
         known_id = group.static_members.get(instance_id)
-        if known_id is None:
+        if known_id is None or not member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if known_id != member_id:
             return ErrorCode.FENCED_INSTANCE_ID
