@@ -64,6 +64,7 @@ def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:
 def test_a_broker_that_shuts_down_stays_until_the_others_know_the_new_leaders() -> None:
     cluster = Cluster(3)
     cluster.create("orders", partitions=3, replicas=2)
+    cluster.beat(TWO, want_shut_down=True)
     cluster.beat(THREE)
     reply = cluster.beat(TWO, want_shut_down=True)
     assert (reply.is_fenced, reply.should_shut_down) == (False, False)
@@ -78,6 +79,40 @@ def test_a_broker_that_shuts_down_stays_until_the_others_know_the_new_leaders() 
     cluster.heartbeat_at(THREE, count - 1)
     reply = cluster.beat(TWO, want_shut_down=True)
     assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+
+
+def test_a_broker_that_shuts_down_stays_in_sync_until_the_others_show_that_they_live() -> None:
+    """Those that are silent may have lost power, and with it what only this broker has now."""
+    cluster = Cluster(3)
+    cluster.create("orders", partitions=3, replicas=3)
+    cluster.beat(THREE)
+    before = cluster.topic("orders").partitions
+    for _ in range(3):
+        reply = cluster.beat(TWO, want_shut_down=True)
+        assert (reply.is_fenced, reply.should_shut_down) == (False, False)
+    assert cluster.topic("orders").partitions == before, "Three is silent"
+    cluster.fence(THREE)
+    assert all(TWO in partition.isr for partition in cluster.topic("orders").partitions)
+    cluster.shut_down(TWO)
+    assert {part.isr for part in cluster.topic("orders").partitions} == {(ONE,)}
+
+
+def test_the_last_broker_in_sync_stays_so_when_it_shuts_down_and_the_others_were_dead() -> None:
+    cluster = Cluster(3, min_insync_replicas="2")
+    cluster.create("orders", partitions=3, replicas=3)
+    cluster.sessions = BrokerSessions(TWO, timeout_ms=9000)
+    cluster.sessions.begin(cluster.image.brokers.values(), cluster.now_ms)
+    cluster.beat(TWO, want_shut_down=True)
+    cluster.beat(TWO, want_shut_down=True)
+    for node_id in (ONE, THREE):
+        cluster.fence(node_id)
+        cluster.register(node_id, incarnation=1)  # it does not know what it was: it lost power
+    cluster.shut_down(TWO)
+    cluster.unfence(ONE)
+    epoch = cluster.image.brokers[TWO].epoch
+    cluster.register(TWO, incarnation=1, previous_broker_epoch=epoch)
+    cluster.unfence(TWO)
+    assert {part.leader for part in cluster.topic("orders").partitions} == {TWO}
 
 
 def test_a_broker_that_shuts_down_leads_what_only_it_has_until_it_goes() -> None:
@@ -102,8 +137,9 @@ def test_a_broker_that_shuts_down_does_not_wait_for_others_that_do_so_too_or_are
     cluster.beat(ONE, want_shut_down=True)
     cluster.beat(TWO, want_shut_down=True)
     cluster.fence(THREE)
-    assert cluster.beat(ONE, want_shut_down=True).should_shut_down
-    assert cluster.beat(TWO, want_shut_down=True).should_shut_down
+    for node_id in (ONE, TWO):
+        assert not cluster.beat(node_id, want_shut_down=True).should_shut_down, "it hands over"
+        assert cluster.beat(node_id, want_shut_down=True).should_shut_down
 
 
 def test_a_new_controller_lets_a_broker_go_once_the_others_have_spoken_to_it() -> None:
@@ -116,6 +152,8 @@ def test_a_new_controller_lets_a_broker_go_once_the_others_have_spoken_to_it() -
     cluster.beat(ONE)
     assert not cluster.beat(TWO, want_shut_down=True).should_shut_down
     cluster.beat(THREE)
+    assert not cluster.beat(TWO, want_shut_down=True).should_shut_down, "it hands over"
+    cluster.beat(THREE)
     assert cluster.beat(TWO, want_shut_down=True).should_shut_down
 
 
@@ -125,7 +163,8 @@ def test_nobody_waits_for_the_broker_in_the_process_of_the_controller() -> None:
     assert cluster.settings.node_id == ONE
     cluster.create("orders", partitions=2, replicas=2)
     cluster.heartbeat_at(ONE, 0)
-    assert not cluster.beat(TWO, want_shut_down=True).should_shut_down
+    for _ in ("marked", "handed over"):
+        assert not cluster.beat(TWO, want_shut_down=True).should_shut_down
     assert cluster.beat(TWO, want_shut_down=True).should_shut_down
 
 

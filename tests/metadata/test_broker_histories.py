@@ -1,9 +1,9 @@
 """Brokers come, go and come back in any order: what holds of every partition after each step.
 
-1. If the in-sync set is empty, the last leader is known. All of its members are usable, unless it
-   has one that is about to shut down, or that is the only broker and has just registered again.
+1. If the in-sync set is empty, the last leader is known. All of its members are unfenced, unless it
+   has one that is the only broker and has just registered again.
 2. A partition has no leader only while nobody is usable who is in sync, or, if nobody is, eligible.
-3. The leader is in sync, and usable with the same exceptions.
+3. The leader is in sync, and unfenced with the same exception.
 4. Two processes never lead in one leader epoch, and leader epochs only grow. The exception is the
    only broker of a cluster, which stopped cleanly.
 """
@@ -47,17 +47,18 @@ def take(cluster: Cluster, step: tuple[object, ...], incarnation: int) -> None:
     match step:
         case ("restart", _, bool(cleanly)):
             epoch = broker.epoch if broker is not None and cleanly else None
+            cluster.sessions.ended(node_id)
             cluster.register(node_id, incarnation=incarnation, previous_broker_epoch=epoch)
         case _ if broker is None:
             pass
         case ("fence", _):
             cluster.fence(node_id)
         case ("heartbeat", _):
-            cluster.heartbeat(node_id)
+            cluster.beat(node_id)
         case ("want fence", _):
             cluster.heartbeat(node_id, want_fence=True)
         case ("shut down", _):
-            cluster.heartbeat(node_id, want_shut_down=True)
+            cluster.beat(node_id, want_shut_down=True)
         case ("unregister", _):
             cluster.ask(UnregisterBrokerRequest(broker_id=node_id))
         case _:
@@ -73,13 +74,14 @@ def partitions(cluster: Cluster) -> Iterator[tuple[Place, PartitionImage]]:
 def check(cluster: Cluster, partition: PartitionImage) -> None:
     brokers = cluster.image.brokers
     candidates = partition.isr or partition.elr
-    usable = {node for node in candidates if node in brokers and brokers[node].is_usable}
+    present = {node for node in candidates if node in brokers and not brokers[node].fenced}
+    usable = {node for node in present if brokers[node].is_usable}
     assert partition.isr or partition.last_known_elr  # 1
-    assert len(partition.isr) < 2 or usable == set(partition.isr)
+    assert len(partition.isr) < 2 or present == set(partition.isr)
     assert partition.leader is not None or not usable  # 2
     if partition.leader is not None:  # 3
         assert partition.leader in partition.isr
-        assert partition.leader in usable or partition.isr == (partition.leader,)
+        assert partition.leader in present or partition.isr == (partition.leader,)
 
 
 @settings(max_examples=150, deadline=None)

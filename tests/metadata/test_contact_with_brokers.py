@@ -22,6 +22,7 @@ class Controlled:
             self.heartbeat(node_id)
 
     def ask(self, request: ControllerRequest, sender: NodeId = ONE) -> ControllerReply:
+        count = len(self.cluster.records)
         reply = self.cluster.ask(request)
         note_contact(
             self.cluster.sessions,
@@ -29,6 +30,7 @@ class Controlled:
             reply,
             connection=None if sender == ONE else f"from {sender}",
             last_offset=len(self.cluster.records) - 1,
+            has_records=len(self.cluster.records) > count,
             now_ms=self.cluster.now_ms,
         )
         self.cluster.sessions.check()

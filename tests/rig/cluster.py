@@ -197,6 +197,7 @@ class Cluster:
             current_metadata_offset=metadata_offset,
             want_shut_down=want_shut_down,
         )
+        count = len(self.records)
         reply = self.ask(request)
         assert isinstance(reply, BrokerHeartbeatResponse)
         note_contact(
@@ -205,12 +206,13 @@ class Cluster:
             reply,
             connection=f"from {node_id}",
             last_offset=len(self.records) - 1,
+            has_records=len(self.records) > count,
             now_ms=self.now_ms,
         )
         return reply
 
     def shut_down(self, node_id: NodeId) -> None:
-        """The broker asks, the others have applied what it handed over, and it goes."""
+        """The broker asks, the others apply each of its steps, and it goes."""
         while not self.beat(node_id, want_shut_down=True).should_shut_down:
             for other, broker in self.image.brokers.items():
                 if other != node_id and broker.is_usable:

@@ -10,6 +10,7 @@ from rig.machines import Machines
 from rig.one_controller import BROKERS, start_nodes
 
 BROKER = BROKERS[0]
+SESSION_S = 9  # broker.session.timeout.ms, by default
 
 
 def registrations(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -45,3 +46,16 @@ def test_what_a_broker_says_about_its_last_life(caplog: pytest.LogCaptureFixture
     assert killed_again[1] == stopped[0]
     assert powerless[1] == "unknown"
     assert last[1] == powerless[0]
+
+
+def test_a_broker_that_lost_power_is_back_before_its_session_has_expired() -> None:
+    """Nothing tells the controller that its connection is dead; that nobody listens there does."""
+
+    async def scenario(machines: Machines) -> None:
+        await start_nodes(machines)
+        await asyncio.sleep(SESSION_S)
+        began_s = asyncio.get_running_loop().time()
+        await restart(machines, Crash.POWER_LOSS)
+        assert asyncio.get_running_loop().time() - began_s < SESSION_S / 2
+
+    Machines().run(scenario)

@@ -3,7 +3,8 @@
 A broker keeps its session by heartbeats. One that is silent is fenced when its session has expired.
 One whose process has ended is known sooner: its connection breaks, and its machine refuses another
 one. Only a refusal counts for that: a time-out, or a host that cannot be reached, may be the fault
-of the network, and then the session decides.
+of the network, and then the session decides. The connection of a machine that lost power does not
+break; there the refusal is asked for when the restarted process registers.
 
 `run` wakes often enough to know when this process stood still. Heartbeats that were sent meanwhile
 are still in the sockets, so that time does not count against the brokers.
@@ -62,6 +63,7 @@ class BrokerWatch:
         self.sessions = self._fresh()
         self.fenced_because = SESSION_EXPIRED  # of the broker that is fenced last, for the log
         self._is_watching = False
+        self._replacing: set[NodeId] = set()  # whose endpoints are being tried for a new process
         # `run` wakes by then, unless this process stands still or is very busy.
         self._wake_interval_ms = min(WAKE_MS_MAX, session_timeout_ms // WAKES_PER_SESSION)
         self._wake_ms: int | None = None
@@ -104,6 +106,7 @@ class BrokerWatch:
         *,
         connection: Hashable,
         last_offset: int,
+        has_records: bool,
     ) -> None:
         """A request was accepted: it may keep or end a broker's session."""
         note_contact(
@@ -112,9 +115,23 @@ class BrokerWatch:
             reply,
             connection=connection,
             last_offset=last_offset,
+            has_records=has_records,
             now_ms=self._now_ms(),
         )
         self._sooner.set()
+
+    def note_duplicate(self, request: ControllerRequest) -> None:
+        """A registration was refused, as the broker with its id is taken for alive."""
+        if not isinstance(request, BrokerRegistrationRequest) or self._tasks is None:
+            return
+        node_id = NodeId(request.broker_id)
+        broker = self._brokers().get(node_id)
+        if broker is None or broker.fenced or node_id in self._replacing:
+            return
+        wanted = {(one.host, one.port) for one in request.listeners}
+        if wanted == {(one.host, one.port) for one in broker.endpoints}:
+            self._replacing.add(node_id)
+            self._tasks.start(self._fence_if_replaced(broker), name=f"probe broker {node_id}")
 
     def note_directories(self, request: ControllerRequest) -> None:
         """Before a registration takes effect: directories that the broker had are missed."""
@@ -203,6 +220,20 @@ class BrokerWatch:
             if sessions.refused(broker.node_id, epoch=broker.epoch, now_ms=now_ms):
                 self._fence_for(CONNECTION_REFUSED, broker)
             return
+
+    async def _fence_if_replaced(self, broker: BrokerImage) -> None:
+        sessions = self.sessions
+        try:
+            is_refused = await self._is_refused(broker)
+        finally:
+            self._replacing.discard(broker.node_id)
+        present = self._brokers().get(broker.node_id)
+        if not is_refused or sessions is not self.sessions or present is None:
+            return
+        if present.fenced or present.epoch != broker.epoch:
+            return
+        if sessions.replaced(broker.node_id, epoch=broker.epoch):
+            self._fence_for(CONNECTION_REFUSED, broker)
 
     async def _is_refused(self, broker: BrokerImage) -> bool:
         """Whether the broker's machine says that nobody listens at any of its endpoints."""

@@ -263,6 +263,8 @@ class Decisions:
             if not isinstance(decision.reply, RequestError):
                 accepted.append(decision.reply)
                 self.watch.note_directories(request)
+            elif decision.reply.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                self.watch.note_duplicate(request)
             told = told_of(
                 self._state,
                 request,
@@ -281,8 +283,13 @@ class Decisions:
         for reply in accepted:
             # Only now: a broker whose fencing could not be stored keeps its session, and is fenced
             # when there is room again.
-            last_offset = self._journal.end_offset - 1
-            self.watch.note(request, reply, connection=connection, last_offset=last_offset)
+            self.watch.note(
+                request,
+                reply,
+                connection=connection,
+                last_offset=self._journal.end_offset - 1,
+                has_records=self._journal.end_offset > end_offset,
+            )
             if fenced_before is not None and not self._state.brokers[fenced_before].fenced:
                 self._say_what_waits(fenced_before)
             if (damaged := _sender_of_damage(request)) is not None:

@@ -167,23 +167,23 @@ class Membership:
         """Heartbeats until cancelled. NotRegistered when another process has taken this broker's
         place.
         """
-        told_of: frozenset[NodeId] = frozenset()  # of those that shut down, at the last heartbeat
+        told_offset = Offset(0)  # of the image, at the last heartbeat
         while True:
             leader_id = self._local.leader_id
             until_ms = self._clock.monotonic_ms() + self._heartbeat_interval_ms
             # A new controller hears from its brokers at once: others are taken for dead sooner.
-            # A broker that shuts down waits until all others say that they know the new leaders.
+            # A broker that shuts down waits at each step until all others say that they know it.
             while (
                 self._local.leader_id == leader_id
                 and not self._is_fenced
-                and self._shutting_down() <= told_of
+                and not (told_offset < self._local.image.offset and self._another_shuts_down())
             ):
                 left_ms = until_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or not await self._wait(left_ms / 1000):
                     break
             if self._is_leaving:
                 return
-            told_of = self._shutting_down()
+            told_offset = self._local.image.offset
             try:
                 await self._beat()
             except RequestError as refusal:
@@ -250,12 +250,10 @@ class Membership:
         broker = self._local.image.brokers.get(self._node_id)
         return broker is None or broker.epoch != self._broker_epoch or broker.fenced
 
-    def _shutting_down(self) -> frozenset[NodeId]:
-        """The other brokers that have handed over what they led, and are still there."""
-        return frozenset(
-            node_id
-            for node_id, broker in self._local.image.brokers.items()
-            if broker.in_controlled_shutdown and not broker.fenced
+    def _another_shuts_down(self) -> bool:
+        return any(
+            broker.in_controlled_shutdown and not broker.fenced
+            for broker in self._local.image.brokers.values()
         )
 
     async def _beat(self, *, shut_down: bool = False) -> BrokerHeartbeatResponse:

@@ -1,12 +1,14 @@
 """Which brokers the active controller takes for alive, and when it may fence one.
 
-A broker has a session from its last contact, for `broker.session.timeout.ms`. Two ways end it:
+A broker has a session from its last contact, for `broker.session.timeout.ms`. Three ways end it:
 
 - the session runs out (`expired`): the broker is silent or cut off;
 - its connection broke, or never was, and its endpoint refuses a new one (`refused`): the process is
   dead, and nobody has to wait for the session. When more than half of the brokers refuse, the cause
   is rather on this side; then the sessions decide. One process is fenced in this way once: if it is
-  alive after all and is unfenced again, only its session ends it.
+  alive after all and is unfenced again, only its session ends it;
+- its connection seems to be there, as it does when a machine has lost power, but another process
+  with its id wants to listen where nobody does (`replaced`).
 
 Sessions are volatile: a new active controller begins with a whole one for each unfenced broker, or
 it would fence all of them at once. Time in which the controller's process stood still does not
@@ -34,7 +36,7 @@ class Session:
     is_connected: bool = False
     connection: Hashable = None  # of the latest contact; None in the same process
     metadata_offset: int = -1  # of the last record that the broker has applied, as it says
-    # While it shuts down: the last record that the others have to apply before it may go.
+    # While it shuts down: the last record that the others have to apply before its next step.
     shutdown_offset: int | None = None
 
 
@@ -74,9 +76,9 @@ class BrokerSessions:
         session = self._sessions.get(node_id)
         return session is not None and session.is_connected
 
-    def may_go(self, node_id: NodeId, active: Iterable[NodeId]) -> bool:
-        """Whether the others know already who leads what the broker has handed over. The broker in
-        the process of the controller knows it since that is committed.
+    def may_step_down(self, node_id: NodeId, active: Iterable[NodeId]) -> bool:
+        """Whether the others have applied the last step of the broker that shuts down, and reported
+        it. The broker in the process of the controller has applied it since it is committed.
         """
         session = self._sessions.get(node_id)
         if session is None or session.shutdown_offset is None:
@@ -180,10 +182,10 @@ class BrokerSessions:
             shutdown_offset=None if before is None else before.shutdown_offset,
         )
 
-    def shuts_down(self, node_id: NodeId, *, last_offset: int) -> None:
-        """The broker has handed over what it led, at the latest with the record at this offset."""
+    def shuts_down(self, node_id: NodeId, *, last_offset: int, has_stepped: bool) -> None:
+        """The broker has come a step further, at the latest with the record at this offset."""
         session = self._sessions[node_id]
-        if session.shutdown_offset is None:
+        if has_stepped or session.shutdown_offset is None:
             session.shutdown_offset = last_offset
 
     def connection_lost(self, connection: Hashable) -> NodeId | None:
@@ -212,6 +214,14 @@ class BrokerSessions:
         if 2 * len(recently) > len(self._sessions.keys() | recently):
             return False
         self._fenced_by_refusal[node_id] = epoch
+        return True
+
+    def replaced(self, node_id: NodeId, *, epoch: int) -> bool:
+        """Another process has its id and endpoints, and these refuse. True: fence it now."""
+        session = self._sessions.get(node_id)
+        if session is None or session.epoch != epoch:
+            return False
+        self._disconnect(node_id)
         return True
 
     def ended(self, node_id: NodeId) -> None:

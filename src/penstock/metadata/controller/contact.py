@@ -24,11 +24,12 @@ def note_contact(
     *,
     connection: Hashable,
     last_offset: int,
+    has_records: bool,
     now_ms: int,
 ) -> None:
     """To be called in the same step as the decision: the next one has to know. `connection` is the
     one that the request came over, None when it came from this process; `last_offset` is that of
-    the last record after the decision.
+    the last record after the decision, `has_records` whether the decision has any.
     """
     match request, reply:
         case BrokerRegistrationRequest(), BrokerRegistrationResponse():
@@ -50,7 +51,9 @@ def note_contact(
                     metadata_offset=request.current_metadata_offset,
                 )
                 if request.want_shut_down:
-                    sessions.shuts_down(NodeId(request.broker_id), last_offset=last_offset)
+                    sessions.shuts_down(
+                        NodeId(request.broker_id), last_offset=last_offset, has_stepped=has_records
+                    )
         case FenceBroker(), _:
             sessions.ended(request.node_id)
         case UnregisterBrokerRequest(), _:

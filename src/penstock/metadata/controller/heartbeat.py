@@ -1,10 +1,17 @@
 """What a broker's heartbeat leads to: it is unfenced, fenced, or may shut down, or has lost a log
 directory.
 
-A broker is unfenced once it has applied its own registration. One that wants to shut down first
-leaves the in-sync sets and hands over what others can lead; it stays unfenced, and goes on to serve
-what it still leads, until all others have applied that. Then it is fenced and may go: clients that
-ask anybody find the new leaders. The only broker of a cluster, in the process of the controller,
+A broker is unfenced once it has applied its own registration. One that wants to shut down goes in
+three steps, each of which waits until all others have applied the one before:
+
+1. It is marked as shutting down. Others that report it live: one that is silent may be dead for as
+   long as a session, and may have lost what it has not synced. No replica leaves an in-sync set for
+   those; when their sessions have expired it is known who stays.
+2. It leaves the in-sync sets and hands over what others can lead. It stays unfenced, and goes on to
+   serve what it still leads.
+3. It is fenced and may go: clients that ask anybody find the new leaders.
+
+The only broker of a cluster, in the process of the controller,
 has nobody to hand over to, and nobody decides anything while it is gone: it stays as it is and goes
 on in its leader epochs after the restart (`brokers`). Elsewhere the only broker is fenced like any
 other: another one may join while it is gone, and no partition must be given to a broker that does
@@ -69,14 +76,13 @@ def heartbeat(
             records, is_fenced = (change, *led_again(context, broker.node_id)), False
     elif shuts_down and not request.want_fence and _stops_with_controller(context, broker):
         pass
-    elif shuts_down and not request.want_fence and not _has_handed_over(context, broker):
-        may_go = False
-        if not broker.in_controlled_shutdown:
-            change = _change(broker, shuts_down=True)
-            records = (*handed_over(context, broker.node_id), change)
     elif request.want_fence or shuts_down:
-        change = _change(broker, fenced=FENCED, shuts_down=shuts_down)
-        records, is_fenced = (*without_broker(context, broker.node_id), change), True
+        step = None if request.want_fence else _step_down(context, broker)
+        if step is not None:
+            records, may_go = step, False
+        else:
+            change = _change(broker, fenced=FENCED, shuts_down=shuts_down)
+            records, is_fenced = (*without_broker(context, broker.node_id), change), True
     reply = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up, is_fenced=is_fenced, should_shut_down=may_go
     )
@@ -89,13 +95,19 @@ def _newly_failed(broker: BrokerImage, request: BrokerHeartbeatRequest) -> set[b
     return failed if len(failed) < len(broker.directories) else set()
 
 
-def _has_handed_over(context: DecisionContext, broker: BrokerImage) -> bool:
-    """Whether others lead all that they can, and all of them know it."""
-    state = context.state
+def _step_down(context: DecisionContext, broker: BrokerImage) -> tuple[MetadataRecord, ...] | None:
+    """The next step of a broker that shuts down, without records while others have not applied the
+    last one; None when it may go.
+    """
+    state, node_id = context.state, broker.node_id
     if not broker.in_controlled_shutdown:
-        return not any(state.led_by(broker.node_id))
-    active = [node_id for node_id, other in state.brokers.items() if other.is_usable]
-    return context.sessions.may_go(broker.node_id, active)
+        if not any(node_id in state.partition(place).isr for place in state.replicated_by(node_id)):
+            return None
+        return (_change(broker, shuts_down=True),)
+    active = [other_id for other_id, other in state.brokers.items() if other.is_usable]
+    if not context.sessions.may_step_down(node_id, active):
+        return ()
+    return tuple(handed_over(context, node_id)) or None
 
 
 def _stops_with_controller(context: DecisionContext, broker: BrokerImage) -> bool:
