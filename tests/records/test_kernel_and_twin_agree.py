@@ -4,6 +4,7 @@ import pickle
 import struct
 from array import array
 from collections.abc import Callable, Iterable
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -219,6 +220,7 @@ def columns(draw: st.DrawFn) -> tuple[BytesColumn | None, int]:
     timestamps=st.lists(INT64, max_size=20),
     start=st.integers(-1, 5),
     bytes_max=st.integers(0, 2000),
+    order=st.none() | st.lists(st.integers(-1, 20), max_size=25),
 )
 def test_encoding_columns(
     keys: tuple[BytesColumn | None, int],
@@ -226,10 +228,43 @@ def test_encoding_columns(
     timestamps: list[int],
     start: int,
     bytes_max: int,
+    order: list[int] | None,
 ) -> None:
+    times = array("q", timestamps)
     for stop in (min(keys[1], values[1], len(timestamps)), len(timestamps)):
-        arguments = (keys[0], values[0], None, array("q", timestamps), start, stop, bytes_max)
+        arguments = (keys[0], values[0], None, times, None, start, stop, bytes_max)
         assert_same("encode_columns", kernel_write, twin_write, *arguments)
+    if order is not None:
+        arguments = (keys[0], values[0], None, times, array("q", order))
+        assert_same("encode_columns", kernel_write, twin_write, *arguments, start, len(order), 5000)
+
+
+@settings(deadline=None, max_examples=100)
+@given(some=records, numbers=st.randoms())
+def test_rows_are_encoded_in_the_order_that_is_given(some: list[Record], numbers: Random) -> None:
+    order = [numbers.randrange(len(some)) for _ in some]
+    wanted = twin_write.encode_records([some[row] for row in order])
+    payload, count, base, _ = twin_write.encode_records(some)
+    for walk, write in ((kernel_walk, kernel_write), (twin_walk, twin_write)):
+        found = walk.read_columns(payload, count, 0, base, None)
+        columns_found = (found.keys, found.values, found.headers, found.timestamps)
+        given_order = array("q", order)
+        assert write.encode_columns(*columns_found, given_order, 0, count, 1 << 30) == wanted
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    names=columns(),
+    contents=columns(),
+    counts=st.lists(st.integers(-1, 4) | st.integers(0, 3), max_size=12),
+)
+def test_encoding_headers(
+    names: tuple[BytesColumn | None, int],
+    contents: tuple[BytesColumn | None, int],
+    counts: list[int],
+) -> None:
+    arguments = (names[0], contents[0], array("i", counts))
+    assert_same("encode_header_columns", kernel_write, twin_write, *arguments)
 
 
 @settings(deadline=None)
@@ -240,7 +275,7 @@ def test_columns_read_from_records_encode_to_the_same_records(some: list[Record]
         found = walk.read_columns(payload, count, 0, base, None)
         assert found.row_count == count
         again = write.encode_columns(
-            found.keys, found.values, found.headers, found.timestamps, 0, count, 1 << 30
+            found.keys, found.values, found.headers, found.timestamps, None, 0, count, 1 << 30
         )
         assert again == encoded
 

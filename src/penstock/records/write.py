@@ -3,6 +3,7 @@
 try:
     from penstock.records.kernel.write import (
         encode_columns,
+        encode_header_columns,
         encode_records,
         filter_records,
         murmur2,
@@ -12,6 +13,7 @@ try:
 except ImportError:  # there was no compiler where this was installed
     from penstock.records.twin.write import (
         encode_columns,
+        encode_header_columns,
         encode_records,
         filter_records,
         murmur2,
@@ -21,6 +23,7 @@ except ImportError:  # there was no compiler where this was installed
 
 __all__ = [
     "encode_columns",
+    "encode_header_columns",
     "encode_records",
     "filter_records",
     "murmur2",

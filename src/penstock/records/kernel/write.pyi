@@ -10,10 +10,14 @@ def encode_columns(
     values: BytesColumn | None,
     headers: BytesColumn | None,
     timestamps: Buffer,
+    order: Buffer | None,
     start: int,
     stop: int,
     bytes_max: int,
 ) -> Encoded: ...
+def encode_header_columns(
+    names: BytesColumn, contents: BytesColumn, counts: Buffer
+) -> BytesColumn: ...
 def renumber_records(payload: Buffer, record_count: int) -> bytearray: ...
 def filter_records(
     payload: Buffer,

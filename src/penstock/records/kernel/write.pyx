@@ -15,7 +15,7 @@ from libc.string cimport memcpy
 from penstock.records.kernel.varint cimport *
 
 from penstock.records.fault import corrupt
-from penstock.records.walked import Encoded, Filtered
+from penstock.records.walked import BytesColumn, Encoded, Filtered
 
 cdef enum:
     NO_TIMESTAMP = -1
@@ -132,6 +132,14 @@ cdef inline Py_ssize_t body_bytes(
     )
 
 
+cdef inline uint8_t* append_part(uint8_t* out, const Part* part) noexcept nogil:
+    out = write_varint(out, part.size)
+    if part.size > 0:
+        memcpy(out, part.data, part.size)
+        out += part.size
+    return out
+
+
 cdef inline uint8_t* write_record(
     uint8_t* out,
     const Part* parts,
@@ -146,10 +154,7 @@ cdef inline uint8_t* write_record(
     out = write_varint(out + 1, timestamp_delta)
     out = write_varint(out, offset_delta)
     for at in range(2):
-        out = write_varint(out, parts[at].size)
-        if parts[at].size > 0:
-            memcpy(out, parts[at].data, parts[at].size)
-            out += parts[at].size
+        out = append_part(out, &parts[at])
     if parts[2].size > 0:
         memcpy(out, parts[2].data, parts[2].size)
         return out + parts[2].size
@@ -158,31 +163,45 @@ cdef inline uint8_t* write_record(
 
 
 def encode_columns(
-    keys, values, headers, timestamps, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t bytes_max
+    keys, values, headers, timestamps, order, Py_ssize_t start, Py_ssize_t stop,
+    Py_ssize_t bytes_max,
 ):
-    cdef Rows key_rows = Rows(keys, stop)
-    cdef Rows value_rows = Rows(values, stop)
-    cdef Rows header_rows = Rows(headers, stop)
     cdef Lent times_lent = Lent(timestamps)
     cdef const uint8_t* times = times_lent.data
+    cdef Py_ssize_t row_count = times_lent.size // <Py_ssize_t> sizeof(int64_t)
     if times_lent.size % sizeof(int64_t):
         raise ValueError("timestamps that are not of 8 bytes each")
-    if not 0 <= start <= stop <= times_lent.size // <Py_ssize_t> sizeof(int64_t):
-        raise ValueError(
-            f"rows {start} to {stop} of {times_lent.size // sizeof(int64_t)} timestamps"
-        )
+    cdef Lent order_lent = None
+    cdef Py_ssize_t position_count = row_count
+    if order is not None:
+        order_lent = Lent(order)
+        if order_lent.size % sizeof(int64_t):
+            raise ValueError("an order that is not of 8 bytes for each row")
+        position_count = order_lent.size // <Py_ssize_t> sizeof(int64_t)
+    if not 0 <= start <= stop <= position_count:
+        raise ValueError(f"rows {start} to {stop} of {position_count}")
+    cdef Py_ssize_t rows_stop = stop if order_lent is None else row_count
+    cdef Rows key_rows = Rows(keys, rows_stop)
+    cdef Rows value_rows = Rows(values, rows_stop)
+    cdef Rows header_rows = Rows(headers, rows_stop)
     cdef bytearray payload = bytearray()
     cdef Py_ssize_t used = 0
     cdef Py_ssize_t body
     cdef Py_ssize_t size
-    cdef Py_ssize_t row
+    cdef Py_ssize_t position
+    cdef int64_t row
     cdef int64_t count = 0
     cdef int64_t timestamp = 0
     cdef int64_t delta
     cdef int64_t base_timestamp = NO_TIMESTAMP
     cdef int64_t max_timestamp = NO_TIMESTAMP
     cdef Part parts[3]
-    for row in range(start, stop):
+    for position in range(start, stop):
+        row = position
+        if order_lent is not None:
+            memcpy(&row, order_lent.data + position * sizeof(int64_t), sizeof(int64_t))
+            if not 0 <= row < row_count:
+                raise ValueError(f"the order names row {row} of {row_count}")
         if not (
             key_rows.read(row, &parts[0])
             and value_rows.read(row, &parts[1])
@@ -203,6 +222,50 @@ def encode_columns(
         count += 1
     PyByteArray_Resize(payload, used)
     return Encoded(payload, count, base_timestamp, max_timestamp)
+
+
+def encode_header_columns(names, contents, counts):
+    cdef Lent counts_lent = Lent(counts)
+    if counts_lent.size % sizeof(int32_t):
+        raise ValueError("counts that are not of 4 bytes each")
+    cdef Py_ssize_t row_count = counts_lent.size // <Py_ssize_t> sizeof(int32_t)
+    cdef Py_ssize_t row
+    cdef Py_ssize_t header = 0
+    cdef Py_ssize_t header_end = 0
+    cdef Py_ssize_t header_count = 0
+    cdef int32_t count = 0
+    for row in range(row_count):
+        memcpy(&count, counts_lent.data + row * sizeof(int32_t), sizeof(int32_t))
+        if count < 0:
+            raise ValueError(f"a row has {count} headers")
+        header_count += count
+    cdef Rows name_rows = Rows(names, header_count)
+    cdef Rows content_rows = Rows(contents, header_count)
+    cdef bytearray encoded = bytearray()
+    cdef bytearray offsets = bytearray()
+    PyByteArray_Resize(offsets, (row_count + 1) * sizeof(int64_t))
+    cdef uint8_t* offset_out = <uint8_t*> PyByteArray_AS_STRING(offsets)
+    cdef int64_t used = 0
+    cdef Part name, content
+    cdef uint8_t* out
+    memcpy(offset_out, &used, sizeof(int64_t))
+    for row in range(row_count):
+        memcpy(&count, counts_lent.data + row * sizeof(int32_t), sizeof(int32_t))
+        if count:
+            used = append_number(encoded, used, count)
+        header_end += count
+        while header < header_end:
+            if not (name_rows.read(header, &name) and content_rows.read(header, &content)):
+                raise ValueError("an offset of a column points beyond its data")
+            if name.size < 0:
+                raise ValueError("a header without a name")
+            out = room(encoded, used, 2 * VARINT_BYTES_MAX + name.size + max(content.size, 0))
+            out = append_part(append_part(out, &name), &content)
+            used = out - <uint8_t*> PyByteArray_AS_STRING(encoded)
+            header += 1
+        memcpy(offset_out + (row + 1) * sizeof(int64_t), &used, sizeof(int64_t))
+    PyByteArray_Resize(encoded, used)
+    return BytesColumn(encoded, offsets, sizeof(int64_t), None, 0)
 
 
 cdef class Lent:

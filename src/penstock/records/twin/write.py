@@ -7,6 +7,7 @@ CorruptBatch.
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from struct import Struct
 
 from penstock.records.fault import Fault, corrupt
@@ -59,23 +60,29 @@ def encode_columns(
     values: BytesColumn | None,
     headers: BytesColumn | None,
     timestamps: Buffer,
+    order: Buffer | None,
     start: int,
     stop: int,
     bytes_max: int,
 ) -> Encoded:
     """Rows [start, stop) as records, as many as take `bytes_max` at most, but one in any case.
 
-    A column that is None is null in each row. Headers are encoded already, as `read_columns` gives
-    them. A column that contradicts itself is a ValueError.
+    With an order, the numbers of rows as int64, these are the rows that it names from place `start`
+    on. A column that is None is null in each row. Headers are encoded already, as `read_columns` or
+    `encode_header_columns` give them. A column that contradicts itself is a ValueError.
     """
     times = array("q", memoryview(timestamps).tobytes())
-    if not 0 <= start <= stop <= len(times):
-        raise ValueError(f"rows {start} to {stop} of {len(times)} timestamps")
-    columns = [_Rows(column, stop) for column in (keys, values, headers)]
+    places = range(len(times)) if order is None else array("q", memoryview(order).tobytes())
+    if not 0 <= start <= stop <= len(places):
+        raise ValueError(f"rows {start} to {stop} of {len(places)}")
+    rows_stop = stop if order is None else len(times)
+    columns = [_Rows(column, rows_stop) for column in (keys, values, headers)]
     payload = bytearray()
     base_timestamp = max_timestamp = NO_TIMESTAMP
     count = 0
-    for row in range(start, stop):
+    for row in places[start:stop]:
+        if not 0 <= row < len(times):
+            raise ValueError(f"the order names row {row} of {len(times)}")
         key, value, raw_headers = (column.at(row) for column in columns)
         timestamp = times[row]
         if count == 0:
@@ -89,6 +96,33 @@ def encode_columns(
         max_timestamp = max(timestamp, max_timestamp)
         count += 1
     return Encoded(payload, count, base_timestamp, max_timestamp)
+
+
+def encode_header_columns(names: BytesColumn, contents: BytesColumn, counts: Buffer) -> BytesColumn:
+    """The headers of each row as they stand in a record; nothing where there are none. `counts`, as
+    int32, says how many each row has, one after the other. A header without a name, and a column
+    that contradicts itself, is a ValueError.
+    """
+    numbers = array("i", memoryview(counts).tobytes())
+    for number in numbers:
+        if number < 0:
+            raise ValueError(f"a row has {number} headers")
+    header_count = sum(numbers)
+    name_rows, content_rows = _Rows(names, header_count), _Rows(contents, header_count)
+    encoded = bytearray()
+    offsets = array("q", [0])
+    headers = iter(range(header_count))
+    for number in numbers:
+        parts = [encode_varint(number)] if number else []
+        for header in islice(headers, number):
+            name, content = name_rows.at(header), content_rows.at(header)
+            if name is None:
+                raise ValueError("a header without a name")
+            _add_nullable(parts, name)
+            _add_nullable(parts, content)
+        encoded += b"".join(parts)
+        offsets.append(len(encoded))
+    return BytesColumn(encoded, offsets.tobytes(), offset_bytes=8)
 
 
 def murmur2(data: Buffer) -> int:

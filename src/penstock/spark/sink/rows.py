@@ -1,9 +1,8 @@
 """Rows of Spark as record batches: from Arrow columns to bytes, without an object for a row.
 
-The rows of a chunk are put in the order of their partitions, then each partition's are encoded by
-the record kernel, as many as a batch may hold. Copies: one when rows are put in order, one into the
-record batch, one more where that is compressed. Headers alone are encoded one by one, of those rows
-that have some.
+The record kernel takes the rows of a chunk partition by partition, as many as a batch may hold, in
+an order that is computed from their keys. Copies: one into the record batch, one more where that is
+compressed, and one of headers before. Columns that are not written are not looked at.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,9 +19,8 @@ from penstock.model.sequence import NO_SEQUENCE
 from penstock.records.build import seal_batch
 from penstock.records.compression import Codec, compress
 from penstock.records.layout import FIRST_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from penstock.records.twin.write import encode_varint
 from penstock.records.walked import BytesColumn
-from penstock.records.write import encode_columns, partitions_of
+from penstock.records.write import encode_columns, encode_header_columns, partitions_of
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.errors import WrongColumns
 
@@ -62,8 +60,7 @@ class BatchBuilder:
         topics = self.topics(rows)
         places = self._places(rows, topics, counts)
         order = _order(places)
-        sorted_places = places[order]
-        rows = rows.take(pa.array(order))
+        sorted_places = places if order is None else places[order]
         keys = _bytes_column(rows, self.columns.key)
         values = _bytes_column(rows, self.columns.value)
         headers = _headers_column(rows, self.columns.headers)
@@ -74,7 +71,9 @@ class BatchBuilder:
             topic, partition = divmod(int(sorted_places[start]), 1 << PARTITIONS_BITS)
             place = TopicPartition(topics[topic], partition)
             while start < end:
-                encoded = encode_columns(keys, values, headers, times, start, end, self.batch_bytes)
+                encoded = encode_columns(
+                    keys, values, headers, times, order, start, end, self.batch_bytes
+                )
                 start += encoded.record_count
                 yield (
                     place,
@@ -96,27 +95,30 @@ class BatchBuilder:
         self, rows: pa.RecordBatch, topics: list[str], counts: Mapping[str, int]
     ) -> "np.ndarray[Any, Any]":
         """For each row the number of its topic, and below it its partition."""
+        keys, wishes = _column(rows, self.columns.key), _column(rows, self.columns.partition)
+        row_bytes = max(1, rows.nbytes // max(1, rows.num_rows))
         if self.topic is not None or len(topics) == 1:
-            return self._partitions(rows, topics[0], counts[topics[0]]).astype(np.int64)
+            [topic] = topics
+            one = _Destined(keys, wishes, rows.num_rows, row_bytes)
+            return self._partitions(one, topic, counts[topic]).astype(np.int64)
         assert self.columns.topic is not None
         names = rows.column(self.columns.topic)
         places = np.empty(rows.num_rows, dtype=np.int64)
         for number, topic in enumerate(topics):
             where = np.flatnonzero(pc.equal(names, topic).to_numpy(zero_copy_only=False))
-            part = rows.take(pa.array(where))
+            part = _Destined(_taken(keys, where), _taken(wishes, where), where.size, row_bytes)
             places[where] = self._partitions(part, topic, counts[topic])
             places[where] += number << PARTITIONS_BITS
         return places
 
-    def _partitions(self, rows: pa.RecordBatch, topic: str, count: int) -> "np.ndarray[Any, Any]":
-        keys = _bytes_column(rows, self.columns.key)
-        if keys is None:
-            found = np.full(rows.num_rows, NOWHERE, dtype=np.int32)
+    def _partitions(self, rows: "_Destined", topic: str, count: int) -> "np.ndarray[Any, Any]":
+        if rows.keys is None:
+            found = np.full(rows.count, NOWHERE, dtype=np.int32)
         else:
-            by_key = partitions_of(keys, count, 0, rows.num_rows)
+            by_key = partitions_of(_as_bytes(rows.keys), count, 0, rows.count)
             found = np.frombuffer(by_key, dtype=np.int32).copy()
-        if self.columns.partition is not None:
-            wished = pc.fill_null(rows.column(self.columns.partition), NOWHERE)
+        if rows.wishes is not None:
+            wished = pc.fill_null(rows.wishes, NOWHERE)
             wishes = wished.to_numpy(zero_copy_only=False)
             if wishes.size and (wishes.max() >= count or wishes.min() < NOWHERE):
                 wrong = wishes.max() if wishes.max() >= count else wishes.min()
@@ -126,19 +128,40 @@ class BatchBuilder:
             found = np.where(wishes == NOWHERE, found, wishes)
         nowhere = np.flatnonzero(found == NOWHERE)
         if nowhere.size:
-            row_bytes = max(1, rows.nbytes // rows.num_rows)
-            runs = np.arange(nowhere.size) // max(1, self.batch_bytes // row_bytes)
+            runs = np.arange(nowhere.size) // max(1, self.batch_bytes // rows.row_bytes)
             turn = self._turns.get(topic, self.turn)
             found[nowhere] = (turn + runs) % count
             self._turns[topic] = turn + int(runs[-1]) + 1
         return found
 
 
-def _order(places: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """Rows by their places. Small numbers are sorted without being compared."""
-    if places.size and places.max() <= np.iinfo(np.int16).max:
+@dataclass(frozen=True, slots=True)
+class _Destined:
+    """What says where rows of one topic belong."""
+
+    keys: pa.Array | None
+    wishes: pa.Array | None  # their column partition
+    count: int
+    row_bytes: int  # about
+
+
+def _order(places: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any] | None":
+    """The numbers of the rows by their places, as int64; None where the rows are in that order.
+    Small numbers are sorted without being compared.
+    """
+    if (places[1:] >= places[:-1]).all():
+        return None
+    if places.max() <= np.iinfo(np.int16).max:
         places = places.astype(np.int16)
-    return np.argsort(places, kind="stable")
+    return np.argsort(places, kind="stable").astype(np.int64, copy=False)
+
+
+def _column(rows: pa.RecordBatch, place: int | None) -> pa.Array | None:
+    return None if place is None else rows.column(place)
+
+
+def _taken(column: pa.Array | None, where: "np.ndarray[Any, Any]") -> pa.Array | None:
+    return None if column is None else column.take(pa.array(where))
 
 
 def _bytes_column(rows: pa.RecordBatch, place: int | None) -> BytesColumn | None:
@@ -160,21 +183,14 @@ def _as_bytes(column: pa.Array) -> BytesColumn:
 def _headers_column(rows: pa.RecordBatch, place: int | None) -> BytesColumn | None:
     if place is None or rows.column(place).null_count == rows.num_rows:
         return None
-    told = rows.column(place).to_pylist()
-    return _as_bytes(
-        pa.array([_headers(headers) if headers else None for headers in told], pa.binary())
+    lists = rows.column(place)
+    names, contents = lists.flatten().flatten()
+    if names.null_count:
+        raise WrongColumns("a row has a header without a key: each has to have one")
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    return encode_header_columns(
+        _as_bytes(names), _as_bytes(contents), np.ascontiguousarray(counts)
     )
-
-
-def _headers(headers: list[dict[str, Any] | None]) -> bytes:
-    parts = [encode_varint(len(headers))]
-    for header in headers:
-        if header is None or header["key"] is None:
-            raise WrongColumns("a row has a header without a key: each has to have one")
-        key, value = header["key"].encode(), header["value"]
-        parts += [encode_varint(len(key)), key]
-        parts += [encode_varint(-1)] if value is None else [encode_varint(len(value)), value]
-    return b"".join(parts)
 
 
 def _times(rows: pa.RecordBatch, place: int | None, now_ms: int) -> memoryview:
