@@ -130,16 +130,52 @@ def test_a_broker_that_shuts_down_leads_what_only_it_has_until_it_goes() -> None
     assert list(cluster.state.led_by(TWO)) == led
 
 
-def test_a_broker_that_shuts_down_does_not_wait_for_others_that_do_so_too_or_are_gone() -> None:
+def test_brokers_that_shut_down_together_do_not_wait_for_one_that_is_gone() -> None:
     cluster = Cluster(3)
     cluster.create("orders", partitions=3, replicas=3)
     cluster.beat(THREE)
-    cluster.beat(ONE, want_shut_down=True)
+    staying = [ONE, TWO]
+    for node_id in staying:
+        cluster.beat(node_id, want_shut_down=True)
+    cluster.fence(THREE)
+    for _ in range(4):
+        staying = [
+            node_id
+            for node_id in staying
+            if not cluster.beat(node_id, want_shut_down=True).should_shut_down
+        ]
+    assert not staying
+
+
+def test_nobody_leaves_an_in_sync_set_to_one_that_shuts_down_too_and_is_silent() -> None:
+    cluster = Cluster(3, min_insync_replicas="1")
+    cluster.create("orders", partitions=3, replicas=3)
+    for node_id in (ONE, TWO, THREE):
+        cluster.beat(node_id, want_shut_down=True)
+    for _ in range(4):  # nothing is heard of Two since Three wants to go: it may have lost power
+        cluster.beat(ONE, want_shut_down=True)
+        assert not cluster.beat(THREE, want_shut_down=True).should_shut_down
+    assert all(THREE in part.isr for part in cluster.topic("orders").partitions)
+
+
+def test_a_leader_that_shuts_down_leads_on_when_another_replica_is_fenced() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", partitions=3, replicas=3)
+    cluster.beat(THREE)
+    led = list(cluster.state.led_by(TWO))
     cluster.beat(TWO, want_shut_down=True)
     cluster.fence(THREE)
-    for node_id in (ONE, TWO):
-        assert not cluster.beat(node_id, want_shut_down=True).should_shut_down, "it hands over"
-        assert cluster.beat(node_id, want_shut_down=True).should_shut_down
+    assert led
+    assert set(led) <= set(cluster.state.led_by(TWO))
+
+
+def test_a_heartbeat_that_was_on_its_way_is_no_step_of_a_broker_that_shuts_down() -> None:
+    cluster = Cluster(2)
+    cluster.create("orders", partitions=2, replicas=2)
+    cluster.beat(TWO, want_shut_down=True)
+    count = len(cluster.records)
+    assert not cluster.beat(TWO).should_shut_down
+    assert len(cluster.records) == count
 
 
 def test_a_new_controller_lets_a_broker_go_once_the_others_have_spoken_to_it() -> None:

@@ -213,10 +213,13 @@ class Cluster:
 
     def shut_down(self, node_id: NodeId) -> None:
         """The broker asks, the others apply each of its steps, and it goes."""
-        while not self.beat(node_id, want_shut_down=True).should_shut_down:
+        for _ in range(10):
+            if self.beat(node_id, want_shut_down=True).should_shut_down:
+                return
             for other, broker in self.image.brokers.items():
-                if other != node_id and broker.is_usable:
+                if other != node_id and not broker.fenced:
                     self.beat(other)
+        raise AssertionError(f"broker {node_id} may not go")
 
     def alter_isr(self, topic: str, *isr: NodeId, index: int = 0) -> None:
         """The leader of a partition has asked for this in-sync set."""

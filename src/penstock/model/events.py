@@ -115,8 +115,8 @@ BROKER_FENCED = event(
     "broker fenced",
     "broker broker_epoch reason",
     "By reason. controlled_shutdown: nothing. connection_refused: its process has ended; read its"
-    " log and start it. session_expired: it was silent for broker.session.timeout.ms; look at its"
-    " load, its disk and the network.",
+    " log, and start it if it was not started again already. session_expired: it was silent for"
+    " broker.session.timeout.ms; look at its load, its disk and the network.",
     subject="broker",
 )
 BROKER_UNFENCED = event(

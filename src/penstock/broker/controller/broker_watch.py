@@ -120,13 +120,21 @@ class BrokerWatch:
         )
         self._sooner.set()
 
-    def note_duplicate(self, request: ControllerRequest) -> None:
-        """A registration was refused, as the broker with its id is taken for alive."""
+    def note_duplicate(self, request: ControllerRequest, connection: Hashable) -> None:
+        """A registration was refused, as the broker with its id is taken for alive. If it comes
+        from another machine than the broker's heartbeats, the session decides: where a name leads
+        to that machine now, nobody listens there yet.
+        """
         if not isinstance(request, BrokerRegistrationRequest) or self._tasks is None:
             return
         node_id = NodeId(request.broker_id)
         broker = self._brokers().get(node_id)
-        if broker is None or broker.fenced or node_id in self._replacing:
+        if broker is None or broker.fenced or node_id in (self._own_id, *self._replacing):
+            return
+        last = self.sessions.connection_of(node_id)
+        if not (isinstance(connection, Address) and isinstance(last, Address)):
+            return
+        if connection.host != last.host:
             return
         wanted = {(one.host, one.port) for one in request.listeners}
         if wanted == {(one.host, one.port) for one in broker.endpoints}:

@@ -264,7 +264,7 @@ class Decisions:
                 accepted.append(decision.reply)
                 self.watch.note_directories(request)
             elif decision.reply.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-                self.watch.note_duplicate(request)
+                self.watch.note_duplicate(request, connection)
             told = told_of(
                 self._state,
                 request,

@@ -26,9 +26,10 @@ logger = logging.getLogger(__name__)
 RETRY_WAIT_S = 0.05
 ASK_WAIT_MS = 1_000
 SAID_EVERY_MS = 5_000
-# A stop waits so long for a controller that answers, and for others to learn of new leaders.
+# A stop waits so long for a controller that answers, and for others to learn of new leaders beyond
+# the time in which the sessions of those that are silent expire.
 ANSWER_WAIT_MS_MAX = 2_000
-LEAVE_WAIT_MS_MAX = 15_000
+LEAVE_WAIT_MS_MAX = 6_000
 # The cluster may take the broker later: there is no controller just now, its disk is full or it has
 # too much to do, or the session of the process before this one has not ended yet.
 RETRIABLE = frozenset(
@@ -76,6 +77,7 @@ class Membership:
         self._registration_timeout_ms = registration_timeout_ms
         # By then the session of a process that is gone has ended: whoever has the id is alive.
         self._duplicate_timeout_ms = min(registration_timeout_ms, 2 * session_timeout_ms)
+        self._leave_timeout_ms = session_timeout_ms + LEAVE_WAIT_MS_MAX
         self._clock = clock
         self._lease = lease
         self._broker_epoch = -1
@@ -183,7 +185,7 @@ class Membership:
                     break
             if self._is_leaving:
                 return
-            told_offset = self._local.image.offset
+            offset = self._local.image.offset
             try:
                 await self._beat()
             except RequestError as refusal:
@@ -195,6 +197,7 @@ class Membership:
                     await self._register_again()
                 await asyncio.sleep(RETRY_WAIT_S)
             else:
+                told_offset = offset
                 if self._is_fenced:
                     await asyncio.sleep(RETRY_WAIT_S)
 
@@ -206,7 +209,7 @@ class Membership:
         began_ms = answered_ms = self._clock.monotonic_ms()
         while (
             self._clock.monotonic_ms() - answered_ms < ANSWER_WAIT_MS_MAX
-            and self._clock.monotonic_ms() - began_ms < LEAVE_WAIT_MS_MAX
+            and self._clock.monotonic_ms() - began_ms < self._leave_timeout_ms
         ):
             try:
                 reply = await self._last_beat()
@@ -221,7 +224,8 @@ class Membership:
                     return
             await asyncio.sleep(RETRY_WAIT_S)
         logger.warning(
-            "broker=%d left=false waited_ms=%d no controller has let it go",
+            "broker=%d left=false waited_ms=%d no controller has let it go, or another broker is"
+            " silent",
             self._node_id, self._clock.monotonic_ms() - began_ms,
         )  # fmt: skip
 

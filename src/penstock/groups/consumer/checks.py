@@ -95,6 +95,10 @@ def known_member(
     member = group.static_member(instance_id)
     if member is None:
         raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if not member_id:  # see groups/classic/checks
+        raise RequestError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"A member with instance id {instance_id} gave no id."
+        )
     if member.member_id != member_id:
         raise RequestError(
             ErrorCode.FENCED_INSTANCE_ID,

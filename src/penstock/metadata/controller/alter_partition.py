@@ -71,7 +71,7 @@ def _alter(
     error = _error(partition, node_id, data, members)
     if error is not None:
         return error
-    if _ineligible(context.state, members):
+    if _ineligible(context.state, partition, members):
         if _may_be_unfenced(context.state, members):
             # The partition epoch goes up: the same request, sent before and still on its way, would
             # otherwise add the replica once it is unfenced, and by then the leader has gone on.
@@ -131,11 +131,14 @@ def _error(
     return None
 
 
-def _ineligible(state: ControllerState, members: list[BrokerState]) -> bool:
-    """Whether one of them is not the process that runs, is fenced, or shuts down."""
+def _ineligible(
+    state: ControllerState, partition: PartitionImage, members: list[BrokerState]
+) -> bool:
+    """Whether one of them is not the process that runs, is fenced, or joins while it shuts down."""
     return any(
         (broker := state.brokers.get(NodeId(member.broker_id))) is None
-        or not broker.is_usable
+        or broker.fenced
+        or (broker.in_controlled_shutdown and broker.node_id not in partition.isr)
         or member.broker_epoch not in (ANY_EPOCH, broker.epoch)
         for member in members
     )

@@ -5,12 +5,12 @@ A broker has a session from its last contact, for `broker.session.timeout.ms`. T
 - the session runs out (`expired`): the broker is silent or cut off;
 - its connection broke, or never was, and its endpoint refuses a new one (`refused`): the process is
   dead, and nobody has to wait for the session. When more than half of the brokers refuse, the cause
-  is rather on this side; then the sessions decide. One process is fenced in this way once: if it is
-  alive after all and is unfenced again, only its session ends it;
+  is rather on this side; then the sessions decide;
 - its connection seems to be there, as it does when a machine has lost power, but another process
-  with its id wants to listen where nobody does (`replaced`).
+  on that machine has its id, and wants to listen where nobody does (`replaced`).
 
-Sessions are volatile: a new active controller begins with a whole one for each unfenced broker, or
+One process is fenced before its session has expired once: if it is alive after all and is unfenced
+again, only its session ends it. Sessions are volatile: a new active controller begins with a whole one for each unfenced broker, or
 it would fence all of them at once. Time in which the controller's process stood still does not
 count (`not_listening`): what brokers sent meanwhile is still to be read. The controller's own
 broker is in the same process: once it was heard from it does not expire. Times are monotonic and
@@ -19,6 +19,7 @@ fencing (`fencing`).
 """
 
 from collections.abc import Hashable, Iterable
+from dataclasses import field
 
 from penstock.metadata.image.broker import BrokerImage
 from penstock.model.identity import NodeId
@@ -36,8 +37,9 @@ class Session:
     is_connected: bool = False
     connection: Hashable = None  # of the latest contact; None in the same process
     metadata_offset: int = -1  # of the last record that the broker has applied, as it says
-    # While it shuts down: the last record that the others have to apply before its next step.
+    # While it shuts down: the last record about that, and who was heard from since it began.
     shutdown_offset: int | None = None
+    heard_since: set[NodeId] = field(default_factory=set)
 
 
 class BrokerSessions:
@@ -76,20 +78,37 @@ class BrokerSessions:
         session = self._sessions.get(node_id)
         return session is not None and session.is_connected
 
-    def may_step_down(self, node_id: NodeId, active: Iterable[NodeId]) -> bool:
-        """Whether the others have applied the last step of the broker that shuts down, and reported
-        it. The broker in the process of the controller has applied it since it is committed.
+    def others_live(self, node_id: NodeId, others: Iterable[NodeId]) -> bool:
+        """Whether these were heard from since the broker began to shut down."""
+        session = self._sessions.get(node_id)
+        if session is None or session.shutdown_offset is None:
+            return False
+        return all(
+            other in (node_id, self._own_id)
+            or other not in self._sessions
+            or other in session.heard_since
+            for other in others
+        )
+
+    def others_know(self, node_id: NodeId, others: Iterable[NodeId]) -> bool:
+        """Whether these have applied the last record about the broker that shuts down. The broker
+        in the process of the controller has, since it is committed.
         """
         session = self._sessions.get(node_id)
         if session is None or session.shutdown_offset is None:
             return False
-        for other in active:
+        for other in others:
             known = self._sessions.get(other)
             if other in (node_id, self._own_id) or known is None:
                 continue
             if known.metadata_offset < session.shutdown_offset:
                 return False
         return True
+
+    def connection_of(self, node_id: NodeId) -> Hashable:
+        """The connection over which the broker was last heard from; None when it is gone."""
+        session = self._sessions.get(node_id)
+        return None if session is None else session.connection
 
     def unheard(self) -> tuple[NodeId, ...]:
         """The brokers of other processes that have not spoken to this controller yet."""
@@ -180,7 +199,11 @@ class BrokerSessions:
             connection=connection,
             metadata_offset=metadata_offset,
             shutdown_offset=None if before is None else before.shutdown_offset,
+            heard_since=set() if before is None else before.heard_since,
         )
+        for leaving in self._sessions.values():
+            if leaving.shutdown_offset is not None:
+                leaving.heard_since.add(node_id)
 
     def shuts_down(self, node_id: NodeId, *, last_offset: int, has_stepped: bool) -> None:
         """The broker has come a step further, at the latest with the record at this offset."""
@@ -217,11 +240,16 @@ class BrokerSessions:
         return True
 
     def replaced(self, node_id: NodeId, *, epoch: int) -> bool:
-        """Another process has its id and endpoints, and these refuse. True: fence it now."""
+        """Another process on its machine has its id and endpoints, and these refuse. True: fence it
+        now.
+        """
         session = self._sessions.get(node_id)
         if session is None or session.epoch != epoch:
             return False
+        if self._fenced_by_refusal.get(node_id) == epoch:
+            return False
         self._disconnect(node_id)
+        self._fenced_by_refusal[node_id] = epoch
         return True
 
     def ended(self, node_id: NodeId) -> None:

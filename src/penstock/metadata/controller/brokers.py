@@ -159,7 +159,7 @@ def _refuse_duplicate(
     the new one listens at the same places, it is the restarted process.
     """
     is_alive = context.sessions.is_alive(present.node_id, context.now_ms)
-    if not is_alive or present.in_controlled_shutdown:
+    if not is_alive or (present.in_controlled_shutdown and present.fenced):
         return
     restarted = present.endpoints == registering.endpoints
     if not restarted or context.sessions.is_connected(present.node_id):

@@ -2,14 +2,15 @@
 directory.
 
 A broker is unfenced once it has applied its own registration. One that wants to shut down goes in
-three steps, each of which waits until all others have applied the one before:
+three steps:
 
-1. It is marked as shutting down. Others that report it live: one that is silent may be dead for as
-   long as a session, and may have lost what it has not synced. No replica leaves an in-sync set for
-   those; when their sessions have expired it is known who stays.
-2. It leaves the in-sync sets and hands over what others can lead. It stays unfenced, and goes on to
-   serve what it still leads.
-3. It is fenced and may go: clients that ask anybody find the new leaders.
+1. It is marked as shutting down.
+2. When all others have been heard from since, it leaves the in-sync sets and hands over what others
+   can lead. One that is silent may be dead for as long as a session lasts, and may have lost what
+   it has not synced: nobody leaves an in-sync set to such a broker. It stays unfenced, and goes on
+   to serve what it still leads.
+3. When all others have applied that, it is fenced and may go: clients that ask anybody find the new
+   leaders.
 
 The only broker of a cluster, in the process of the controller,
 has nobody to hand over to, and nobody decides anything while it is gone: it stays as it is and goes
@@ -60,7 +61,7 @@ def heartbeat(
     broker = registered_broker(context.state, request.broker_id, epoch=request.broker_epoch)
     is_caught_up = request.current_metadata_offset >= broker.epoch
     shuts_down = request.want_shut_down or broker.in_controlled_shutdown
-    if not shuts_down and (failed := _newly_failed(broker, request)):
+    if not (shuts_down and broker.fenced) and (failed := _newly_failed(broker, request)):
         change = _change(broker)
         change.log_dirs = [one for one in broker.directories if one not in failed]
         return Decision(
@@ -77,7 +78,7 @@ def heartbeat(
     elif shuts_down and not request.want_fence and _stops_with_controller(context, broker):
         pass
     elif request.want_fence or shuts_down:
-        step = None if request.want_fence else _step_down(context, broker)
+        step = None if request.want_fence else _step_down(context, broker, request)
         if step is not None:
             records, may_go = step, False
         else:
@@ -95,19 +96,22 @@ def _newly_failed(broker: BrokerImage, request: BrokerHeartbeatRequest) -> set[b
     return failed if len(failed) < len(broker.directories) else set()
 
 
-def _step_down(context: DecisionContext, broker: BrokerImage) -> tuple[MetadataRecord, ...] | None:
-    """The next step of a broker that shuts down, without records while others have not applied the
-    last one; None when it may go.
+def _step_down(
+    context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> tuple[MetadataRecord, ...] | None:
+    """The next step of a broker that shuts down, without records while it waits for others; None
+    when it may go.
     """
     state, node_id = context.state, broker.node_id
     if not broker.in_controlled_shutdown:
         if not any(node_id in state.partition(place).isr for place in state.replicated_by(node_id)):
             return None
         return (_change(broker, shuts_down=True),)
-    active = [other_id for other_id, other in state.brokers.items() if other.is_usable]
-    if not context.sessions.may_step_down(node_id, active):
+    others = [other_id for other_id, other in state.brokers.items() if not other.fenced]
+    if not request.want_shut_down or not context.sessions.others_live(node_id, others):
         return ()
-    return tuple(handed_over(context, node_id)) or None
+    changes = tuple(handed_over(context, node_id))
+    return None if not changes and context.sessions.others_know(node_id, others) else changes
 
 
 def _stops_with_controller(context: DecisionContext, broker: BrokerImage) -> bool:

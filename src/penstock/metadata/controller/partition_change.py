@@ -194,7 +194,7 @@ class _Change:
         replicas, present = assigned.replicas, self._before.leader
         first = replicas[0] if self._election == Election.PREFERRED else present
         for replica in (first, present, *replicas):
-            if replica in candidates and self._can_lead(replica):
+            if replica in candidates and (self._can_lead(replica) or self._leads_on(replica)):
                 return _Elected(replica)
         last = self._last_known_leader(assigned)
         if last is not None and (not candidates or self._election == Election.UNCLEAN):
@@ -212,6 +212,17 @@ class _Change:
             return None
         last = self._before.last_known_elr[0]
         return last if last in assigned.replicas and self._can_lead(last) else None
+
+    def _leads_on(self, replica: NodeId) -> bool:
+        """Whether it is the leader, and lives: one that shuts down leads until it hands over."""
+        broker = self._state.brokers.get(replica)
+        return (
+            replica == self._before.leader
+            and replica != self._brokers.leaving
+            and broker is not None
+            and not broker.fenced
+            and broker.has_directory(self._before.directory(replica))
+        )
 
     def _can_lead(self, replica: NodeId) -> bool:
         return can_lead(self._state, self._before, replica, self._brokers)
