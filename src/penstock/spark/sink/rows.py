@@ -61,6 +61,7 @@ class BatchBuilder:
         places = self._places(rows, topics, counts)
         order = _order(places)
         sorted_places = places if order is None else places[order]
+        order_given = None if order is None else order.data
         keys = _bytes_column(rows, self.columns.key)
         values = _bytes_column(rows, self.columns.value)
         headers = _headers_column(rows, self.columns.headers)
@@ -72,7 +73,7 @@ class BatchBuilder:
             place = TopicPartition(topics[topic], partition)
             while start < end:
                 encoded = encode_columns(
-                    keys, values, headers, times, order, start, end, self.batch_bytes
+                    keys, values, headers, times, order_given, start, end, self.batch_bytes
                 )
                 start += encoded.record_count
                 yield (
@@ -189,7 +190,7 @@ def _headers_column(rows: pa.RecordBatch, place: int | None) -> BytesColumn | No
         raise WrongColumns("a row has a header without a key: each has to have one")
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     return encode_header_columns(
-        _as_bytes(names), _as_bytes(contents), np.ascontiguousarray(counts)
+        _as_bytes(names), _as_bytes(contents), np.ascontiguousarray(counts).data
     )
 
 
