@@ -269,34 +269,49 @@ def test_a_torn_batch_at_the_very_end_was_never_acked() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["a flipped bit", "zeros at the end", "a torn batch before other segments"]
+    "kind",
+    [
+        "a flipped bit",
+        "zeros at the end",
+        "a torn batch before other segments",
+        "a whole batch of a wrong size",
+    ],
 )
-def test_a_start_that_cuts_more_than_a_torn_batch_is_unclean_and_so_is_the_one_after_it(
-    kind: str,
-) -> None:
-    disk = formatted()
-    _, log = running(disk)
-    left = disk.after_kill()
-    last = left.files[log.segments[-1].file.path]
-    if kind == "a flipped bit":
-        last.data[-1] ^= 1
-    elif kind == "zeros at the end":
-        last.data.extend(bytes(100))
-    else:
-        del left.files[log.segments[1].file.path].data[-40:]
-    assert epoch_after(left) is None
-    assert epoch_after(left.after_kill()) is None
-
-
-def test_a_whole_batch_of_a_wrong_size_is_no_torn_one() -> None:
+def test_what_no_kill_leaves_is_left_as_it_was_and_the_start_is_clean(kind: str) -> None:
     disk = formatted()
     _, log = running(disk)
     left = disk.after_kill()
     data = left.files[log.segments[-1].file.path].data
-    batch = make_batch(log.end_offset - 2, 2)
-    assert bytes(data[-batch.size_bytes :]) == bytes(batch.view)
-    data[-batch.size_bytes + 9] ^= 1  # a bit of its size: it seems to reach beyond the end
-    assert epoch_after(left) is None
+    if kind == "a flipped bit":
+        data[-1] ^= 1
+    elif kind == "zeros at the end":
+        data.extend(bytes(100))
+    elif kind == "a whole batch of a wrong size":
+        batch = make_batch(log.end_offset - 2, 2)
+        assert bytes(data[-batch.size_bytes :]) == bytes(batch.view)
+        data[-batch.size_bytes + 9] ^= 1  # a bit of its size: it seems to reach beyond the end
+    else:
+        del left.files[log.segments[1].file.path].data[-40:]
+    before = {path: bytes(file.data) for path, file in left.files.items() if FOLDER in path}
+    for boot in (BOOT, BOOT, "another"):  # it stays so, whatever later starts know
+        opened = LogDirectory.open(disk=left, path="/data", boot_id=boot)
+        [error] = opened.open_found(opened.partitions_found(), now_ms=NOW_MS)
+        assert "no crash leaves that" in str(error)
+        assert (opened.clean_epoch(boot) == EPOCH) is (boot == BOOT)
+        left = left.after_kill()
+        assert (
+            before.items() <= {path: bytes(file.data) for path, file in left.files.items()}.items()
+        )
+
+
+def test_a_start_after_a_power_loss_cuts_what_is_damaged() -> None:
+    disk = formatted()
+    _, log = running(disk)
+    left = disk.after_kill()
+    left.files[log.segments[-1].file.path].data[-1] ^= 1
+    opened = LogDirectory.open(disk=left, path="/data", boot_id="another")
+    assert not opened.open_found(opened.partitions_found(), now_ms=NOW_MS)
+    assert opened.logs[PARTITION].end_offset == log.end_offset - 2
 
 
 def test_synced_records_that_are_gone_make_a_start_unclean_though_nothing_is_torn() -> None:
@@ -418,9 +433,11 @@ def test_what_cannot_be_taken_back_is_not_made_untrue() -> None:
 
 def test_killed_at_any_call_of_a_recovery_that_loses_something_no_start_is_clean() -> None:
     disk = formatted()
-    _, log = running(disk)
+    directory, log = running(disk)
+    log.sync()
+    directory.save_checkpoints()
     damaged = disk.after_kill()
-    damaged.files[log.segments[1].file.path].data[-1] ^= 1
+    del damaged.files[log.segments[-1].file.path].data[:]
     for crash_at in range(CALLS_MAX):
         left = damaged.after_kill()
         left.faults.crash_at = crash_at

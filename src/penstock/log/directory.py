@@ -575,6 +575,8 @@ class LogDirectory:
             cleaned_offset=self._checkpoints.cleaned_offset(partition),
             watermark=watermark,
             committed=self._committed(partition) if damaged_below is None else damaged_below,
+            # What an earlier start found damaged has not been written to since.
+            is_end_torn_at_most=self._no_power_lost or damaged_below is not None,
             found=wanted.found,
         )
         log = self._load(

@@ -31,6 +31,7 @@ class LeftBehind:
     cleaned_offset: Offset | None = None
     watermark: Offset | None = None
     committed: Offset = FIRST_OFFSET  # no crash that may have been takes what is below it
+    is_end_torn_at_most: bool = False  # none takes more than the end of the last batch
     found: bool = False  # the directory has been there before, with a log
 
 
@@ -122,6 +123,7 @@ def _load_parts(
         clean=left.clean or fresh,
         recovery_point=left.recovery_point,
         committed=FIRST_OFFSET if fresh else left.committed,
+        is_end_torn_at_most=left.is_end_torn_at_most,
         cleaned_offset=FIRST_OFFSET if left.cleaned_offset is None else left.cleaned_offset,
         settings=settings,
         memory=memory,

@@ -6,7 +6,9 @@ transactions may have been lost: every batch is checked, and the log ends before
 is torn, corrupt or out of order. What comes after it is removed, the last segment first, so that a
 crash during recovery leaves a log without holes. A crash does not tear anything below the recovery
 point, nor, if the machine has run since, below the high watermark: damage there is damage of the
-disk, records that were acked may follow it, and the log is left unchanged (CorruptLog).
+disk, records that were acked may follow it, and the log is left unchanged (CorruptLog). If the
+machine has run since, a crash does not tear more than the last write either: a batch that is whole
+and wrong is damage, wherever it stands.
 
 Invariants of the result:
  1. Segments are in order of base offset; each begins at or after the end of the one before it.
@@ -105,6 +107,7 @@ def load(
     clean: bool,
     recovery_point: Offset,
     committed: Offset,
+    is_end_torn_at_most: bool,
     cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
@@ -113,8 +116,9 @@ def load(
     """Loads the segments of a log, at least one, so that writing can continue.
 
     What is below `committed` is known to have been there, and nothing has happened since that could
-    have taken it. `about_to_lose` is called before anything is removed but an incomplete batch at
-    the very end, and when records are gone that were synced.
+    have taken it; nor, if the end alone may be torn, anything but the end of the last batch.
+    `about_to_lose` is called before anything is removed but an incomplete batch at the very end,
+    and when records are gone that were synced.
     """
     assert segments
     report = RecoveryReport(clean=clean)
@@ -138,8 +142,8 @@ def load(
     # The file of epochs may be older than a truncation: what is scanned says which epochs it has.
     memory.epochs.truncate_end(base_offset)
     end_offset = _scan_all(
-        segments, first, recovery_point, committed, cleaned_offset, settings, memory, report,
-        about_to_lose,
+        segments, first, recovery_point, committed, is_end_torn_at_most, cleaned_offset, settings,
+        memory, report, about_to_lose,
     )  # fmt: skip
     if end_offset < committed:
         reason = f"the log ends at offset {end_offset}"
@@ -186,6 +190,7 @@ def _scan_all(
     first: int,
     recovery_point: Offset,
     committed: Offset,
+    is_end_torn_at_most: bool,
     cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
@@ -208,7 +213,11 @@ def _scan_all(
         compacted = segment.base_offset <= cleaned_offset
         synced = segment.base_offset == recovery_point
         if gap < 0 or (gap > 0 and reachable and not (whole or compacted or synced)):
-            if segment.base_offset < recovery_point or end_offset < committed:
+            if (
+                segment.base_offset < recovery_point
+                or end_offset < committed
+                or is_end_torn_at_most
+            ):
                 raise _beyond_repair(
                     segment, 0, f"expected a segment from offset {end_offset} on", floor
                 )
@@ -224,6 +233,8 @@ def _scan_all(
         end_offset, reason = scanned.end_offset, scanned.reason
         is_last = slot + 1 == len(segments)
         if reason is not None and not (scanned.is_incomplete and is_last):
+            if is_end_torn_at_most:
+                raise _beyond_repair(segment, scanned.size_bytes, reason)
             _lose(report, about_to_lose)
         if reason is not None:
             # First: cut off behind the damage, the segment may look whole and leave a gap.
@@ -339,10 +350,15 @@ def _lose(report: RecoveryReport, about_to_lose: Callable[[], None]) -> None:
         report.intact = False
 
 
-def _beyond_repair(segment: Segment, position: int, reason: str, floor: Offset) -> CorruptLog:
-    """Invariant 4."""
-    why = f"{reason}; no crash takes what is below offset {floor}, so nothing is truncated"
-    return CorruptLog(segment.path(layout.LOG), position=position, reason=why)
+def _beyond_repair(
+    segment: Segment, position: int, reason: str, floor: Offset | None = None
+) -> CorruptLog:
+    """Invariant 4, or with no floor, damage that cannot be a torn end."""
+    why = (
+        "no crash leaves that" if floor is None else f"no crash takes what is below offset {floor}"
+    )
+    reason = f"{reason}; {why}, so nothing is truncated"
+    return CorruptLog(segment.path(layout.LOG), position=position, reason=reason)
 
 
 def _error(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | None:
