@@ -40,6 +40,10 @@ class TopicHistory:
         """A creation that was asked for twice may be done again after the deletion."""
         return self.presence is Presence.GONE and self.creations == 1
 
+    def is_another(self, topic_id: TopicId) -> bool:
+        """Whether that is the one that was created after the deletion, by a request under way."""
+        return self.presence is not Presence.THERE and self.topic_id not in (None, topic_id)
+
     @property
     def partition_counts(self) -> set[int]:
         """Those that are possible: their number only grows."""
