@@ -11,11 +11,11 @@ A broker has a session from its last contact, for `broker.session.timeout.ms`. T
 
 One process is fenced before its session has expired once: if it is alive after all and is unfenced
 again, only its session ends it. Sessions are volatile: a new active controller begins with a whole
-one for each unfenced broker, or it would fence all of them at once. Time in which the controller's process stood still does not
-count (`not_listening`): what brokers sent meanwhile is still to be read. The controller's own
-broker is in the same process: once it was heard from it does not expire. Times are monotonic and
-are passed in; the shell reports contacts, lost connections and refusals, and carries out the
-fencing (`fencing`).
+one for each unfenced broker, or it would fence all of them at once. Time in which the controller's
+process stood still does not count (`not_listening`): what brokers sent meanwhile is still to be
+read. The controller's own broker is in the same process: once it was heard from it does not expire.
+Times are monotonic and are passed in; the shell reports contacts, lost connections and refusals,
+and carries out the fencing (`fencing`).
 """
 
 from collections.abc import Hashable, Iterable
