@@ -6,6 +6,7 @@ import pytest
 
 from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.options import BadOption, Given, given, unheeded
+from penstock.spark.sink.options import sink_options
 from penstock.spark.source.options import source_options
 
 KNOWN = ("subscribe", "startingOffsets", "failOnDataLoss", "minPartitions", "mode")
@@ -38,6 +39,37 @@ def test_a_name_that_nobody_knows_is_refused_with_the_one_that_was_meant(
     assert str(refusal.value) == f"there is no option {told}: did you mean {meant}?"
 
 
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [
+        ({"kafka.bootstrap.server": "h:1"}, "kafka.bootstrap.servers"),
+        ({"brokers": "h:1"}, "kafka.bootstrap.servers"),
+        (BOOTSTRAP | {"isolation.level": "read_committed"}, "kafka.isolation.level"),
+        (BOOTSTRAP | {"topic": "t"}, "subscribe"),
+    ],
+)
+def test_the_source_knows_what_other_clients_call_its_options(
+    told: dict[str, str], meant: str
+) -> None:
+    with pytest.raises(BadOption, match=rf"^there is no option .*: did you mean {meant}\?$"):
+        source_options(told, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [
+        ({"subscribe": "t"}, "topic"),
+        ({"topics": "t"}, "topic"),
+        ({"topic": "t", "compression.type": "lz4"}, "kafka.compression.type"),
+    ],
+)
+def test_the_sink_knows_what_other_clients_call_its_options(
+    told: dict[str, str], meant: str
+) -> None:
+    with pytest.raises(BadOption, match=rf"^there is no option .*: did you mean {meant}\?$"):
+        sink_options(BOOTSTRAP | told)
+
+
 def test_a_name_like_no_other_is_refused_without_a_guess() -> None:
     with pytest.raises(BadOption, match=r"^there is no option quux$"):
         read(quux="1")
@@ -61,6 +93,8 @@ def test_settings_that_nobody_obeys_are_told_as_they_were_written(
         "kafka.isolation.level": "read_committed",
     }
     assert unheeded(told, heeded=("isolation.level",)) == ["kafka.Fetch.Max.Bytes"]
+    misspelt = unheeded({"kafka.isolation.levl": "read_committed"}, heeded=("isolation.level",))
+    assert misspelt == ["kafka.isolation.levl (did you mean kafka.isolation.level?)"]
     source = PenstockDataSource(told | {"subscribe": "t"})
     source.reader(source.schema())
     assert [one.getMessage() for one in caplog.records] == [

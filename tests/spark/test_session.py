@@ -41,6 +41,16 @@ def test_a_second_session_is_the_first_with_what_was_told(spark: SparkSession) -
     spark.conf.set(broadcast, str(before))
 
 
+@pytest.mark.parametrize(("told", "guess"), [("mastr", ": did you mean master?"), ("quux", "")])
+def test_argument_that_is_no_setting_of_spark_is_refused(told: str, guess: str) -> None:
+    with pytest.raises(TypeError) as refusal:
+        penstock.spark.session(**{told: "local[2]"})
+    assert str(refusal.value) == (
+        f"session() has no argument {told}{guess}; settings of Spark have names such as"
+        " spark.driver.memory"
+    )
+
+
 def test_it_listens_to_this_machine_alone(spark: SparkSession) -> None:
     settings = dict(spark.sparkContext.getConf().getAll())
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"

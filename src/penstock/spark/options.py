@@ -44,6 +44,18 @@ HEEDED = (
 )
 SECURITY = ("kafka.sasl.", "kafka.ssl.")
 
+# Names that are found at other clients, and what they are called here: the first that there is.
+MEANT_BY = {
+    "bootstrap": (BOOTSTRAP,),
+    "brokers": (BOOTSTRAP,),
+    "servers": (BOOTSTRAP,),
+    "topic": ("subscribe",),
+    "topics": ("subscribe", "topic"),
+    "subscribe": ("topic",),
+}
+# How alike a setting must be to one that is obeyed: clients have many with similar names.
+ALIKE_ENOUGH = 0.9
+
 Value = TypeVar("Value")
 
 
@@ -109,6 +121,8 @@ class Given:
     def connection(self) -> ConnectionOptions:
         bootstrap = self.text(BOOTSTRAP)
         if bootstrap is None:
+            for name in difflib.get_close_matches(BOOTSTRAP, self.values, n=1):
+                raise BadOption(f"there is no option {name}: did you mean {BOOTSTRAP}?")
             raise BadOption(f"option {BOOTSTRAP} is missing: HOST:PORT[,HOST:PORT...]")
         for name in sorted(self.values):
             if name.startswith(SECURITY) and f"{KAFKA}security.protocol" not in self:
@@ -121,8 +135,12 @@ class Given:
         return ConnectionOptions(bootstrap=bootstrap, kafka=tuple(settings))
 
 
-def given(options: Mapping[str, str], *, known: tuple[str, ...]) -> Given:
-    """The options, each of them `known`, one of Spark's own, or a client's; BadOption otherwise."""
+def given(
+    options: Mapping[str, str], *, known: tuple[str, ...], heeded: tuple[str, ...] = ()
+) -> Given:
+    """The options, each of them `known`, one of Spark's own, or a client's; BadOption otherwise.
+    `heeded` are those of a client that have an effect, beside HEEDED.
+    """
     spelling = {name.lower(): name for name in (*known, *SPARKS)}
     found = {}
     for told, value in options.items():
@@ -130,25 +148,39 @@ def given(options: Mapping[str, str], *, known: tuple[str, ...]) -> Given:
         if name in RESERVED:
             raise BadOption(f"option {name} can't be given: {RESERVED[name]}")
         if name not in spelling and not name.startswith(KAFKA):
-            raise BadOption(f"there is no option {told}{_meant(name, spelling)}")
+            meant = _meant(name, spelling, heeded=(*HEEDED, *heeded))
+            raise BadOption(f"there is no option {told}{_guess(meant)}")
         found[spelling.get(name, name)] = value
     return Given(found)
 
 
 def unheeded(options: Mapping[str, str], *, heeded: tuple[str, ...]) -> list[str]:
-    """Which settings of a Kafka client change nothing, as they were written."""
+    """Which settings of a Kafka client change nothing, as they were written, each with the one that
+    was probably meant.
+    """
     known = {f"{KAFKA}{name}" for name in (*HEEDED, *heeded)}
-    return sorted(
-        told for told in options if told.lower().startswith(KAFKA) and told.lower() not in known
-    )
+    found = []
+    for told in sorted(options):
+        name = told.lower()
+        if name.startswith(KAFKA) and name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=ALIKE_ENOUGH)
+            found.append(f"{told} (did you mean {close[0]}?)" if close else told)
+    return found
 
 
-def _meant(name: str, spelling: Mapping[str, str]) -> str:
+def _meant(name: str, spelling: Mapping[str, str], *, heeded: tuple[str, ...]) -> str | None:
     """What someone may have wanted to write."""
-    if f"{KAFKA}{name}" == BOOTSTRAP:
-        return f": did you mean {BOOTSTRAP}?"
+    if name in heeded:
+        return f"{KAFKA}{name}"
+    for meant in MEANT_BY.get(name, ()):
+        if meant == BOOTSTRAP or meant in spelling:
+            return meant
     close = difflib.get_close_matches(name, [*spelling, BOOTSTRAP], n=1)
-    return f": did you mean {spelling.get(close[0], close[0])}?" if close else ""
+    return spelling.get(close[0], close[0]) if close else None
+
+
+def _guess(meant: str | None) -> str:
+    return "" if meant is None else f": did you mean {meant}?"
 
 
 def _number(name: str, told: str, *, least: int) -> int:

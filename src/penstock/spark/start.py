@@ -5,6 +5,7 @@ order: arguments, spark-submit, Spark's file of defaults, the defaults of this m
 session is used as it is.
 """
 
+import difflib
 import os
 import subprocess
 import sys
@@ -33,6 +34,7 @@ LOCAL_SETTINGS = {
 }
 LOCAL = "local[*]"
 JAVA_END_SECONDS_MAX = 30
+ARGUMENTS = ("app_name", "master", "settings")
 
 
 def session(
@@ -46,8 +48,10 @@ def session(
 
     `settings` are Spark's, by their full names: `session(settings={"spark.driver.memory": "2g"})`.
     They may be given as arguments too, which take precedence: `session(**settings)`.
-    JavaMissing if no Java is found that Spark can run on.
+    JavaMissing if no Java is found that Spark can run on, TypeError for an argument that is not a
+    setting of Spark.
     """
+    _refuse_misspelt(more)
     given = {**(settings or {}), **more}
     told = {"spark.app.name": app_name, **given}
     if master is not None:
@@ -79,6 +83,18 @@ def end_java() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _refuse_misspelt(more: Mapping[str, str]) -> None:
+    """Spark would keep a setting that nobody knows, and say nothing."""
+    for name in more:
+        if "." not in name:
+            close = difflib.get_close_matches(name, ARGUMENTS, n=1)
+            guess = f": did you mean {close[0]}?" if close else ""
+            raise TypeError(
+                f"session() has no argument {name}{guess}; settings of Spark have names such as"
+                " spark.driver.memory"
+            )
 
 
 def _asked(settings: dict[str, str]) -> SparkSession.Builder:

@@ -94,7 +94,7 @@ class SinkOptions:
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Of a writer's options; BadOption, in one line, for what is wrong with them."""
-    read = given(options, known=KNOWN)
+    read = given(options, known=KNOWN, heeded=HEEDED)
     connection = read.connection()
     batch_bytes = connection.number("batch.size", BATCH_BYTES, least=1)
     topic, decision_topic = read.text("topic"), read.text("decisionTopic") or DECISION_TOPIC

@@ -92,7 +92,7 @@ def source_options(
     """Of a reader's options; BadOption, in one line, for what is wrong with them. `cores` are those
     of Spark, if it is known how many it has.
     """
-    read = given(options, known=KNOWN)
+    read = given(options, known=KNOWN, heeded=HEEDED)
     connection = read.connection()
     if streaming:
         for name in ENDING:
