@@ -17,7 +17,7 @@ from rig.clients.interface import Message
 from rig.numbered_rows import judge_topic, write_numbers
 from rig.spark_connector import connector_jars
 from rig.spark_driving import SparkDriver, decoded
-from rig.spark_query import OFFICIAL, Carrying
+from rig.spark_query import OFFICIAL, PENSTOCK, Carrying
 from rig.transactional.confluent import ConfluentTransactions
 
 ROWS = 60
@@ -124,3 +124,15 @@ def test_a_task_tried_again_repeats_rows_in_its_sink(
     judged = judge_topic(carrying.bootstrap, carrying.sink, count=ROWS)
     assert judged.duplicates == ROWS // 2
     assert judged.missing == 0
+
+
+def test_its_checkpoint_is_continued_by_penstock_and_that_by_it(
+    driver: SparkDriver, carrying: Carrying
+) -> None:
+    assert driver.carry(carrying) == [0]
+    write_numbers(carrying.bootstrap, carrying.source, range(ROWS, 2 * ROWS))
+    assert driver.carry(replace(carrying, reader=PENSTOCK, writer=PENSTOCK)) == [1]
+    write_numbers(carrying.bootstrap, carrying.source, range(2 * ROWS, 3 * ROWS))
+    assert driver.carry(carrying) == [2]
+    judged = judge_topic(carrying.bootstrap, carrying.sink, count=3 * ROWS, ids=carrying.sink)
+    assert not judged.faults
