@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import penstock.spark
 from rig.clients.confluent import ConfluentClient
+from rig.connect_server import ConnectServer
 from rig.postgres import Databases
 from rig.serve import ServedNode
 from rig.small_spark import SMALL_SPARK
@@ -71,6 +72,15 @@ def topic(confluent: ConfluentClient) -> Callable[..., str]:
 def folder(tmp_path: Path) -> Path:
     """Where a test keeps checkpoints and tables."""
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """For programs in processes of their own: this one has a session without it."""
+    server = ConnectServer(folder=tmp_path_factory.mktemp("connect"))
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

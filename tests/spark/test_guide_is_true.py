@@ -11,15 +11,7 @@ from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
-from rig.source_tree import ROOT
-
-GUIDE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-
-
-def first_steps() -> str:
-    _, section = GUIDE.split("\n## First steps\n")
-    section, *_ = section.split("\n## ")
-    return "\n".join(re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL))
+from rig.spark_program import first_steps
 
 
 def test_the_first_steps_lead_from_orders_to_invoices(
@@ -35,9 +27,7 @@ def test_the_first_steps_lead_from_orders_to_invoices(
     orders, invoices = topic(partitions=3), topic(partitions=3)
     bought = [Message(key=b"ann", value=b"3"), Message(key=b"bob", value=b"5")]
     confluent.produce(orders, bought)
-    program = first_steps().replace("127.0.0.1:9092", node.bootstrap)
-    program = program.replace('"checkpoints/', f'"{folder}/')
-    program = program.replace('"orders"', f'"{orders}"').replace('"invoices"', f'"{invoices}"')
+    program = first_steps(bootstrap=node.bootstrap, orders=orders, invoices=invoices, folder=folder)
     exec(compile(program, "docs/spark.md", "exec"), {})
     assert re.search(r"bob\s*\|\s*5", capsys.readouterr().out)
     written = committed_records(node.bootstrap, invoices)

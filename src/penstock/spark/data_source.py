@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.spark.options import unheeded
+from penstock.spark.profiler_results import drop_empty_results
 
 NAME = "penstock"
 _HOME = {
@@ -36,6 +37,10 @@ logger = logging.getLogger(__name__)
 
 class PenstockDataSource(DataSource):
     cores: int | None = None  # of Spark, where `data_source` was told
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        drop_empty_results()
 
     @classmethod
     def name(cls) -> str:
@@ -77,6 +82,7 @@ class PenstockDataSource(DataSource):
         """The options of source or sink; those of the user that have no effect, or a new name, are
         logged.
         """
+        drop_empty_results()
         known = _late(half)
         for name in self.options:
             renamed = known.RENAMED.get(name.lower())

@@ -33,6 +33,7 @@ LOCAL_SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
 }
 LOCAL = "local[*]"
+CONNECT, REMOTE = "sc://", "spark.remote"
 JAVA_END_SECONDS_MAX = 30
 ARGUMENTS = ("app_name", "master", "settings")
 
@@ -44,7 +45,8 @@ def session(
     settings: Mapping[str, str] | None = None,
     **more: str,
 ) -> SparkSession:
-    """A session with the format "penstock"; on this machine, unless a master is given.
+    """A session with the format "penstock"; on this machine, unless a master is given, which may
+    be a server of Spark Connect: `session(master="sc://HOST:15002")`.
 
     `settings` are Spark's, by their full names: `session(settings={"spark.driver.memory": "2g"})`.
     They may be given as arguments too, which take precedence: `session(**settings)`.
@@ -55,8 +57,8 @@ def session(
     given = {**(settings or {}), **more}
     told = {"spark.app.name": app_name, **given}
     if master is not None:
-        told["spark.master"] = master
-    if "SPARK_REMOTE" in os.environ:
+        told[REMOTE if master.startswith(CONNECT) else "spark.master"] = master
+    if REMOTE in told or "SPARK_REMOTE" in os.environ:
         spark = _asked(told).getOrCreate()  # the server has its own settings and Java
     elif SparkSession.getActiveSession() is not None:
         spark = _asked(given).getOrCreate()
