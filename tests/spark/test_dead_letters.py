@@ -103,6 +103,20 @@ def test_a_function_that_raises_makes_a_letter_and_says_why(spark: SparkSession)
     ]
 
 
+def test_text_that_is_not_utf8_is_the_fault_of_its_row_alone(spark: SparkSession) -> None:
+    def length(text: str) -> int:
+        return len(text)
+
+    rows = source(spark, b"ab", b"\xffab", None)
+    text = F.coalesce(F.col("value").cast("string"), F.lit(""))
+    measured = dead_letter.attempt(rows, length, text, returns="int", into="length")
+    assert measured.orderBy("offset").select("length", "reason").collect() == [
+        Row(length=2, reason=None),
+        Row(length=None, reason="argument 1 of length is not UTF-8"),
+        Row(length=0, reason=None),
+    ]
+
+
 def test_a_result_of_the_wrong_type_is_the_fault_of_its_row_alone(spark: SparkSession) -> None:
     def price(cents: int) -> object:
         return "much" if cents > 5 else {"price": Decimal(cents), "at": AT, "words": ["x", None]}

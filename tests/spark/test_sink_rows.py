@@ -23,6 +23,7 @@ NOW_MS = 1_700_000_000_000
 COUNTS = {"orders": 5, "letters": 2}
 ALL = Columns(value=0, key=1, topic=2, partition=3, headers=4, timestamp=5)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+RAW_HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 SCHEMA = pa.schema(
     [
         ("value", pa.binary()),
@@ -157,3 +158,22 @@ def test_header_without_a_key_is_refused(header: dict[str, Any] | None) -> None:
 def test_row_without_a_topic_is_refused() -> None:
     with pytest.raises(WrongColumns, match="a row has no topic"):
         built([row(b"a", topic=None)])
+
+
+@pytest.mark.parametrize(
+    ("column", "told", "said"),
+    [
+        ("topic", b"\xffab", "the column topic"),
+        ("headers", [{"key": b"\xffab", "value": b"x"}], "the key of a header"),
+    ],
+)
+def test_names_that_are_not_utf8_are_refused(column: str, told: object, said: str) -> None:
+    """Spark casts any bytes to a string, so a column of text may hold them."""
+    place = SCHEMA.get_field_index(column)
+    kind = pa.binary() if column == "topic" else RAW_HEADERS
+    foreign = pa.array([told], kind).cast(SCHEMA.field(column).type, safe=False)
+    chunk = pa.RecordBatch.from_pylist([row(b"a")], schema=SCHEMA)
+    chunk = chunk.set_column(place, SCHEMA.field(column), foreign)
+    builder = BatchBuilder(columns=ALL, topic=None, codec=Codec.NONE, batch_bytes=1000, turn=0)
+    with pytest.raises(WrongColumns, match=rf"^{said} is not UTF-8 in a row: b'\\xffab'$"):
+        list(builder.batches(chunk, COUNTS, now_ms=NOW_MS))

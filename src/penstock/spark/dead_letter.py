@@ -20,6 +20,7 @@ dlq` lists and replays them.
 """
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -121,8 +122,9 @@ def attempt(
 ) -> DataFrame:
     """The frame with a new column `into`: the result of a Python function for each good row.
 
-    If the function raises, the row is bad, and the exception is its reason. The function is not
-    called for bad rows. Batches are passed as Arrow, structs as dictionaries.
+    If the function raises, or an argument is text that is not UTF-8, the row is bad, and that is
+    its reason. The function is not called for bad rows. Batches are passed as Arrow, structs as
+    dictionaries.
     """
     kind = _type_of(rows, returns)
     outcome = StructType().add("result", kind).add("fault", StringType())
@@ -154,9 +156,11 @@ def _attempting(
     def attempt_all(given: pa.Array) -> pa.Array:
         results: list[object] = []
         faults: list[str | None] = []
-        for is_good, *arguments in zip(*(one.to_pylist() for one in given.flatten()), strict=True):
+        for is_good, *arguments in zip(*map(_objects, given.flatten()), strict=True):
             result, fault = None, None
-            if is_good:
+            if is_good and NOT_UTF8 in arguments:
+                fault = f"argument {arguments.index(NOT_UTF8) + 1} of {name} is not UTF-8"
+            elif is_good:
                 result, fault = _outcome(function, arguments, name, kind)
             results.append(result)
             faults.append(fault)
@@ -165,6 +169,30 @@ def _attempting(
         )
 
     return attempt_all
+
+
+class _NotUtf8(Enum):
+    """Stands for an argument that no Python object can be made of."""
+
+    TEXT = "text"
+
+
+NOT_UTF8 = _NotUtf8.TEXT
+
+
+def _objects(column: pa.Array) -> list[object]:
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [_object(one) for one in column]
+
+
+def _object(value: pa.Scalar) -> object:
+    """Of one row: Spark casts any bytes to a string, and Python does not."""
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return NOT_UTF8
 
 
 def _outcome(

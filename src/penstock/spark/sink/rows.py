@@ -46,7 +46,7 @@ class BatchBuilder:
         if self.topic is not None:
             return [self.topic]
         assert self.columns.topic is not None
-        found = rows.column(self.columns.topic).unique().to_pylist()
+        found = _objects(rows.column(self.columns.topic).unique(), "the column topic")
         if None in found:
             raise WrongColumns("a row has no topic: its column topic is null")
         return sorted(found)
@@ -188,10 +188,23 @@ def _headers_column(rows: pa.RecordBatch, place: int | None) -> BytesColumn | No
     names, contents = lists.flatten().flatten()
     if names.null_count:
         raise WrongColumns("a row has a header without a key: each has to have one")
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        _objects(names.unique(), "the key of a header")
+        raise
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     return encode_header_columns(
         _as_bytes(names), _as_bytes(contents), np.ascontiguousarray(counts).data
     )
+
+
+def _objects(column: pa.Array, what: str) -> list[Any]:
+    """Spark casts any bytes to a string, and Kafka's names of topics and headers are UTF-8."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError as error:
+        raise WrongColumns(f"{what} is not UTF-8 in a row: {error.object!r}") from error
 
 
 def _times(rows: pa.RecordBatch, place: int | None, now_ms: int) -> memoryview:
