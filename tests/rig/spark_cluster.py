@@ -27,11 +27,20 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 
 class SparkCluster:
     """A program gets one small executor on each worker. There is room for a second program: one
-    that sleeps keeps what it has. All of it is gone after `stop`.
+    that sleeps keeps what it has. All of it is gone after `stop`. `path` is where the Python of
+    executors finds packages, beside its own.
     """
 
-    def __init__(self, *, folder: Path, workers: int = 2, executor_memory_mib: int = 512) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        workers: int = 2,
+        executor_memory_mib: int = 512,
+        path: str | None = None,
+    ) -> None:
         self._folder = folder
+        self._path = python_path() if path is None else path
         self._workers_wanted = workers
         self._executor_memory_mib = executor_memory_mib
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -105,7 +114,7 @@ class SparkCluster:
             "SPARK_DAEMON_MEMORY": "192m",
             "SPARK_LOCAL_IP": host,
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": python_path(),
+            "PYTHONPATH": self._path,
         }
         home = java_home(environment)
         if home is not None:
