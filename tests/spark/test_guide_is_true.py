@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rig.clients.confluent import ConfluentClient
@@ -35,3 +36,24 @@ def test_the_first_steps_lead_from_orders_to_invoices(
         (b"ann", b"pay 3"),
         (b"bob", b"pay 5"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "said"),
+    [
+        ({"realTime": "5 seconds"}, "is not supported in Real-time Mode"),
+        ({"continuous": "1 second"}, "penstock does not support continuous processing"),
+    ],
+)
+def test_spark_refuses_a_python_source_the_modes_that_the_guide_names(
+    spark: SparkSession,
+    node: ServedNode,
+    topic: Callable[..., str],
+    trigger: dict[str, str],
+    said: str,
+) -> None:
+    reader = spark.readStream.format("penstock").options(subscribe=topic())
+    rows = reader.option("kafka.bootstrap.servers", node.bootstrap).load()
+    writer = rows.writeStream.format("console").outputMode("update").trigger(**trigger)
+    with pytest.raises(PySparkException, match=said):
+        writer.start().awaitTermination(60)
