@@ -7,4 +7,5 @@ SMALL_SPARK = {
     "spark.driver.extraJavaOptions": SHORT_LIVED_JAVA,
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
 }

@@ -26,7 +26,6 @@ SMALL = {
     "spark.master": "local[2,3]",
     "spark.driver.memory": "768m",
     "spark.log.level": "WARN",
-    "spark.ui.enabled": "false",
 }
 ANSWER_SECONDS_MAX = 300
 END_SECONDS_MAX = 120

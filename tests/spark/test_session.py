@@ -1,6 +1,7 @@
 """A session is made for small machines, unless someone says otherwise."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock.spark
+from penstock.spark import web_ui
 from penstock.spark.start import CONSOLE_PROGRESS
 from rig.small_spark import SMALL_SPARK
 
@@ -26,6 +28,26 @@ import penstock.spark
 
 spark = penstock.spark.session()
 print("SHOWN", spark.conf.get("spark.ui.showConsoleProgress"), sep="|")
+"""
+UI_SHOWN = """
+import socket
+import urllib.request
+
+import psutil
+
+import penstock.spark
+from penstock.spark import web_ui
+
+taken = socket.create_server(("127.0.0.1", web_ui.free_port()))
+spark = penstock.spark.session()
+url = spark.sparkContext.uiWebUrl
+with urllib.request.urlopen(url + "/jobs/") as page:
+    print("PAGE", page.status, sep="|")
+port = int(url.rpartition(":")[2])
+[java] = psutil.Process().children()
+addresses = {one.laddr.ip for one in java.net_connections() if one.laddr.port == port}
+print("AT", *(address.removeprefix("::ffff:") for address in addresses), sep="|")
+print("FOUND", port != taken.getsockname()[1], sep="|")
 """
 
 
@@ -55,7 +77,79 @@ def test_it_listens_to_this_machine_alone(spark: SparkSession) -> None:
     settings = dict(spark.sparkContext.getConf().getAll())
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.driver.host"] == "127.0.0.1"
+
+
+def test_its_web_ui_is_shown_to_this_machine_alone_without_a_word_on_the_console(
+    tmp_path: Path,
+) -> None:
+    """Also where the first port of Spark's UI is taken."""
+    silent = ("spark.ui.enabled", "spark.log.level")
+    settings = {name: value for name, value in SMALL_SPARK.items() if name not in silent}
+    defaults = tmp_path / "spark-defaults.conf"
+    defaults.write_text("".join(f"{name} {value}\n" for name, value in settings.items()), "utf-8")
+    ended = subprocess.run(
+        [sys.executable, "-c", UI_SHOWN],
+        env={**without_local_ip(), "SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "PAGE|200" in ended.stdout
+    assert "AT|127.0.0.1\n" in ended.stdout
+    assert "FOUND|True" in ended.stdout
+    assert "SparkUI" not in ended.stderr
+
+
+def test_its_web_ui_can_be_turned_off(spark: SparkSession) -> None:
+    assert SMALL_SPARK["spark.ui.enabled"] == "false"
     assert spark.sparkContext.uiWebUrl is None
+
+
+def test_a_web_ui_whose_ports_are_all_taken_has_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("", 0)) as second:
+        taken = [one.getsockname()[1] for one in (first, second)]
+        monkeypatch.setattr(web_ui, "PORTS", taken)
+        assert web_ui.free_port() == web_ui.ANY_PORT
+        second.close()
+        assert web_ui.free_port() == taken[1]
+
+
+@pytest.mark.parametrize(
+    ("told", "environment", "defaults", "expected"),
+    [
+        ({}, {}, None, True),
+        ({}, {}, "spark.driver.memory 1g", True),
+        ({"spark.master": "local[2]"}, {}, "spark.master spark://cluster:7077", True),
+        ({"spark.master": "spark://cluster:7077"}, {}, None, False),
+        ({}, {}, "spark.master=spark://cluster:7077", False),
+        ({}, {"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, None, False),
+        ({}, {"PYSPARK_SUBMIT_ARGS": "--properties-file mine pyspark-shell"}, None, False),
+        ({}, {"MASTER": "yarn"}, None, False),
+    ],
+)
+def test_java_is_bound_to_this_machine_only_where_the_session_is_surely_local(
+    tmp_path: Path,
+    told: dict[str, str],
+    environment: dict[str, str],
+    defaults: str | None,
+    expected: bool,
+) -> None:
+    """On a cluster the executors must reach the driver."""
+    if defaults is not None:
+        (tmp_path / "spark-defaults.conf").write_text(defaults, "utf-8")
+    known = {"SPARK_CONF_DIR": str(tmp_path), **environment}
+    assert web_ui.is_surely_local(told, known) is expected
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [(None, False), ("127.0.0.1", True), ("::1", True), ("localhost", True), ("10.0.0.5", False)],
+)
+def test_the_web_ui_is_on_by_default_only_at_loopback(address: str | None, expected: bool) -> None:
+    assert web_ui.is_loopback(address) is expected
 
 
 def test_workers_run_the_same_python(spark: SparkSession) -> None:
@@ -104,3 +198,7 @@ def test_progress_is_shown_on_the_console_only_where_the_user_asks_for_it(
 @pytest.mark.parametrize("name", ["session", "register"])
 def test_the_public_face_holds_what_is_documented(name: str) -> None:
     assert callable(getattr(penstock.spark, name))
+
+
+def without_local_ip() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != web_ui.LOCAL_IP}

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.java import java_home
 from penstock.spark.registration import register
+from penstock.spark.web_ui import java_on_loopback, ui_settings
 
 # For all masters: a program computes the same wherever it runs.
 SETTINGS = {
@@ -24,11 +25,11 @@ SETTINGS = {
 }
 # Spark sets it to true itself, when the program is in Python and starts the JVM: as for a shell.
 CONSOLE_PROGRESS = "spark.ui.showConsoleProgress"
-# On one machine: no other machine connects to it, and hundreds of tiny tasks only cost time.
+# On one machine: no other machine connects to it, and hundreds of tiny tasks only cost time. Those
+# of the web UI are in web_ui.
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
     CONSOLE_PROGRESS: "false",
     "spark.sql.shuffle.partitions": "4",
 }
@@ -116,14 +117,15 @@ def _all_settings(told: dict[str, str]) -> dict[str, str]:
         if home is not None:
             os.environ["JAVA_HOME"] = str(home)
     # The JVM is started first, with the given settings: only then it has read Spark's files.
-    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(told.items())))
+    with java_on_loopback(told):
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(told.items())))
     known = dict(SparkConf().getAll()) | told
     if CONSOLE_PROGRESS not in told and not started_by_submit and not _user_set_console_progress():
         known.pop(CONSOLE_PROGRESS, None)
     master = known.get("spark.master", LOCAL)
     defaults = {"spark.master": master} | SETTINGS
     if master.startswith("local"):
-        defaults |= LOCAL_SETTINGS
+        defaults |= LOCAL_SETTINGS | ui_settings()
     return {name: value for name, value in defaults.items() if name not in known} | told
 
 
