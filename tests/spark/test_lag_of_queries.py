@@ -17,6 +17,7 @@ from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.connection import connect
 from penstock.spark.lag import PATIENCE_MS, _place
+from penstock.spark.progress import offsets_behind
 from penstock.spark.query_group import behind
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
@@ -63,6 +64,32 @@ def test_a_query_is_the_group_that_it_was_told(
     confluent.produce(orders, [Message(value=b"a")])
     drain(query(spark, node, orders, folder, name="told", groupId="billing"))
     assert eventually(node, "billing", orders, [1])
+
+
+def test_progress_tells_by_how_many_offsets_a_query_is_behind(
+    spark: SparkSession,
+    node: ServedNode,
+    topic: Callable[..., str],
+    confluent: ConfluentClient,
+    folder: Path,
+) -> None:
+    orders = topic(partitions=2)
+    confluent.produce(orders, [Message(value=b"a", partition=number) for number in (0, 0, 0, 1)])
+    rows = query(spark, node, orders, folder, name="behind", maxOffsetsPerTrigger="2")
+    drain(rows)
+    told = [offsets_behind(one) for one in rows.recentProgress if one.numInputRows]
+    zero, one = TopicPartition(orders, 0), TopicPartition(orders, 1)
+    assert told[-1] == {zero: 0, one: 0}
+    assert sum(told[0].values()) == 4 - rows.recentProgress[0].numInputRows > 0
+
+
+def test_sources_of_other_formats_are_not_behind(spark: SparkSession, folder: Path) -> None:
+    rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    writer = rates.writeStream.format("noop").option("checkpointLocation", str(folder))
+    rates_query = writer.trigger(availableNow=True).start()
+    drain(rates_query)
+    assert rates_query.lastProgress is not None
+    assert offsets_behind(rates_query.lastProgress) == {}
 
 
 def test_a_told_group_with_members_is_refused_at_the_start(

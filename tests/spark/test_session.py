@@ -195,7 +195,7 @@ def test_progress_is_shown_on_the_console_only_where_the_user_asks_for_it(
     assert f"SHOWN|{expected}" in ended.stdout
 
 
-@pytest.mark.parametrize("name", ["session", "register"])
+@pytest.mark.parametrize("name", ["session", "register", "batch_writer", "offsets_behind"])
 def test_the_public_face_holds_what_is_documented(name: str) -> None:
     assert callable(getattr(penstock.spark, name))
 

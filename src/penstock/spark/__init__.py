@@ -7,6 +7,8 @@
 
     penstock.spark.batch_writer(frame, batch_id)  # in foreachBatch: each batch once
 
+    penstock.spark.offsets_behind(query.lastProgress)  # the lag of a query, by partition
+
 PySpark is an optional dependency, and some modules of this package work without it. So the names
 below are imported when they are first used, as are those of the table in data_source.
 """
@@ -16,13 +18,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.spark.foreach_batch import batch_writer
+    from penstock.spark.progress import offsets_behind
     from penstock.spark.registration import register
     from penstock.spark.start import session
 
-__all__ = ["batch_writer", "register", "session"]
+__all__ = ["batch_writer", "offsets_behind", "register", "session"]
 
 _HOME = {
     "batch_writer": "penstock.spark.foreach_batch",
+    "offsets_behind": "penstock.spark.progress",
     "register": "penstock.spark.registration",
     "session": "penstock.spark.start",
 }
