@@ -1,218 +1,122 @@
-"""How fast Spark reads topics: our source beside Spark's own Kafka connector, in one run.
+"""How fast Spark reads topics: our source beside Spark's own Kafka connector, in one JVM.
 
-    python bench/spark_read.py                  100 B and 1 KB, 12 partitions, little data in 200
-                                                partitions, local[1] and local[2]
-    python bench/spark_read.py --megabytes 500  more to read, for steadier figures
-    python bench/spark_read.py --rounds 5
+    python bench/spark_read.py                  12 partitions of 1 KB and of 100 B, and 200
+                                                partitions of little data
+    python bench/spark_read.py --more           also one task a partition, and one large partition
+    python bench/spark_read.py --before SRC     also what the checkout of this src folder reads
+    python bench/spark_read.py --only '1000 B' --megabytes 500 --master 'local[1]'
 
-Each side reads every column of the whole topic into nowhere (format noop), in turn, in one JVM; a
-first round warms both up and is not counted; the table shows medians. The connector's jars come
-from Maven Central where it can be reached; without them the table has one side.
+Every way reads all columns of the whole topic into nowhere (format noop). The floor is a Python
+source that yields as many ready Arrow batches, in as many tasks as ours has. A second table tells
+where the CPU goes. The connector's jars come from Maven Central where it can be reached; without
+them there are fewer ways.
 """
 
-import argparse
-import json
-import statistics
-import subprocess
-import sys
-import tempfile
-import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from pyspark.sql import DataFrame
+from spark_rounds import Case, Way
+from spark_run import Place, run
+from spark_sides import BEFORE, CONNECTOR, FLOOR, OURS
+from spark_topics import fill
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import SparkSession
-
-import penstock.spark
-from rig.apache_kafka.jars import PeerMissing
-from rig.broker import NO_RETENTION_ROUND
-from rig.serve import ServedNode
-from rig.spark_connector import connector_jars
-
-OURS, OFFICIAL = "penstock", "kafka"
 PARTITIONS = 12
 MANY_PARTITIONS, LITTLE_RECORDS = 200, 50  # so many partitions, with so many records each
+TITLES = {OURS: "ours", BEFORE: "before", CONNECTOR: "connector", FLOOR: "floor"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One topic read in one way."""
+class Filled:
+    """A topic to be read."""
 
-    name: str
     topic: str
-    record_bytes: int
+    value_bytes: int
     records: int
-    options: dict[str, str]  # of both sides
-    our_options: dict[str, str]
-    little: bool = False  # so little that the time of a query says more than a rate
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--megabytes", type=int, default=200, help="of values in each topic")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--masters", default="local[1],local[2]")
-    parser.add_argument("--sizes", default="100,1000", help="bytes of a value")
-    parser.add_argument("--compression", default="none")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.child:
-        measure(json.loads(chosen.child))
-        return
-    sizes = [int(size) for size in chosen.sizes.split(",")]
-    with tempfile.TemporaryDirectory(prefix="penstock-spark-read-") as folder:
-        node = ServedNode(data=Path(folder) / "node", settings=NO_RETENTION_ROUND)
-        node.start()
-        try:
-            cases = filled(node.bootstrap, sizes, chosen.megabytes, chosen.compression)
-            print(f"{'case':<28}{'master':<10}{'ours':>28}{'official':>28}{'ratio':>8}")
-            for master in chosen.masters.split(","):
-                told = {
-                    "bootstrap": node.bootstrap,
-                    "master": master,
-                    "rounds": chosen.rounds,
-                    "cases": [asdict(case) for case in cases],
-                    "warehouse": folder,
-                }
-                subprocess.run([sys.executable, __file__, "--child", json.dumps(told)], check=True)
-        finally:
-            node.stop()
+def cases(place: Place) -> Iterator[Case]:
+    for size in sorted(place.sizes, reverse=True):
+        name = f"read {size} B, {PARTITIONS} partitions"
+        if place.wants(name):
+            yield case(place, name, filled(place, f"read-{size}", PARTITIONS, size))
+    name = f"read {MANY_PARTITIONS} partitions of little data"
+    if place.wants(name):
+        records = MANY_PARTITIONS * LITTLE_RECORDS
+        many = filled(place, "read-many", MANY_PARTITIONS, min(place.sizes), records)
+        yield case(place, name, many, little=True)
+        if place.more:
+            each = {"maxPartitions": str(MANY_PARTITIONS)}
+            yield case(place, f"{name}, a task each", many, own_options=each, little=True)
+    size = max(place.sizes)
+    name = f"read {size} B, 1 partition"
+    if place.more and place.wants(name):
+        single = filled(place, "read-single", 1, size)
+        for tasks in (1, 2, 4):
+            options = {"minPartitions": str(tasks)}
+            yield case(place, f"{name}, tasks: {tasks}", single, options=options)
 
 
-def filled(bootstrap: str, sizes: list[int], megabytes: int, compression: str) -> list[Case]:
-    cases = []
-    for size in sizes:
-        records = megabytes * 10**6 // size
-        wide, single = f"read-{size}", f"read-{size}-single"
-        fill(bootstrap, wide, PARTITIONS, size, records, compression)
-        cases.append(
-            Case(
-                name=f"{size} B, {PARTITIONS} partitions",
-                topic=wide,
-                record_bytes=size,
-                records=records,
-                options={},
-                our_options={},
-            )
-        )
-        if size == min(sizes):
-            cases += little_data(bootstrap, size, compression)
-        if size == max(sizes):
-            fill(bootstrap, single, 1, size, records, compression)
-            for parts in (1, 2, 4):
-                cases.append(
-                    Case(
-                        name=f"{size} B, 1 partition, {parts} tasks",
-                        topic=single,
-                        record_bytes=size,
-                        records=records,
-                        options={"minPartitions": str(parts)},
-                        our_options={},
-                    )
-                )
-    return cases
-
-
-def little_data(bootstrap: str, size: int, compression: str) -> list[Case]:
-    """Many partitions: in few tasks, which is our default, and in one task for each."""
-    topic, records = f"read-{size}-many", MANY_PARTITIONS * LITTLE_RECORDS
-    fill(bootstrap, topic, MANY_PARTITIONS, size, records, compression)
-    each = {"maxPartitions": str(MANY_PARTITIONS)}
-    return [
-        Case(
-            name=f"{MANY_PARTITIONS} partitions{tasks}",
-            topic=topic,
-            record_bytes=size,
-            records=records,
-            options={},
-            our_options=ours,
-            little=True,
-        )
-        for tasks, ours in (("", {}), (", a task each", each))
-    ]
-
-
-def fill(
-    bootstrap: str, topic: str, partitions: int, size: int, records: int, compression: str
-) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, num_partitions=partitions)])[topic].result()
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 20,
-            "batch.size": 65536,
-            "compression.type": compression,
-            "queue.buffering.max.messages": 200_000,
-        }
+def filled(
+    place: Place, topic: str, partitions: int, value_bytes: int, records: int | None = None
+) -> Filled:
+    if records is None:
+        records = place.megabytes * 10**6 // value_bytes
+    fill(
+        place.bootstrap,
+        topic,
+        partitions=partitions,
+        value_bytes=value_bytes,
+        records=records,
+        compression=place.compression,
     )
-    values = [bytes((at * step) % 256 for at in range(size)) for step in range(1, 64)]
-    for number in range(records):
-        while True:
-            try:
-                producer.produce(topic, values[number % 63], partition=number % partitions)
-                break
-            except BufferError:
-                producer.poll(0.05)
-    assert producer.flush(60) == 0
+    return Filled(topic=topic, value_bytes=value_bytes, records=records)
 
 
-def measure(told: dict[str, object]) -> None:
-    bootstrap, master, rounds = told["bootstrap"], told["master"], told["rounds"]
-    assert isinstance(bootstrap, str) and isinstance(master, str) and isinstance(rounds, int)
-    settings = {
-        "spark.driver.memory": "2g",
-        "spark.log.level": "ERROR",
-        "spark.sql.warehouse.dir": str(told["warehouse"]),
-        "spark.ui.showConsoleProgress": "false",
+def case(
+    place: Place,
+    name: str,
+    read: Filled,
+    *,
+    options: Mapping[str, str] | None = None,
+    own_options: Mapping[str, str] | None = None,
+    little: bool = False,
+) -> Case:
+    asked = {"kafka.bootstrap.servers": place.bootstrap, "subscribe": read.topic, **(options or {})}
+    told = {OURS: {**asked, **(own_options or {})}, BEFORE: asked, CONNECTOR: asked}
+    tasks = place.spark.read.format(OURS).options(**told[OURS]).load().rdd.getNumPartitions()
+    told[FLOOR] = {
+        "rows": str(read.records),
+        "valueBytes": str(read.value_bytes),
+        "tasks": str(tasks),
     }
-    formats = [OURS]
-    try:
-        settings["spark.jars"] = ",".join(map(str, connector_jars()))
-        formats.append(OFFICIAL)
-    except PeerMissing as missing:
-        print(f"without Spark's own connector: {missing}")
-    spark = penstock.spark.session("spark_read", master=master, **settings)
-    cases = told["cases"]
-    assert isinstance(cases, list)
-    for raw in cases:
-        case = Case(**raw)
-        seconds: dict[str, list[float]] = {one: [] for one in formats}
-        for _ in range(rounds + 1):
-            for one in formats:
-                seconds[one].append(read_once(spark, one, bootstrap, case))
-        show(case, master, {one: statistics.median(seconds[one][1:]) for one in formats})
-    spark.stop()
-
-
-def read_once(spark: SparkSession, kind: str, bootstrap: str, case: Case) -> float:
-    frame = (
-        spark.read.format(kind)
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", case.topic)
-        .options(**case.options, **(case.our_options if kind == OURS else {}))
-        .load()
+    return Case(
+        name=name,
+        rows=read.records,
+        value_bytes=read.value_bytes,
+        ways={
+            title: reading(place, kind, told[kind])
+            for kind, title in TITLES.items()
+            if kind in place.formats
+        },
+        compared_with=("before", "connector"),
+        floor="floor",
+        little=little,
     )
-    began = time.perf_counter()
-    frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
 
 
-def show(case: Case, master: str, seconds: dict[str, float]) -> None:
-    def figures(kind: str) -> str:
-        if kind not in seconds:
-            return "-"
-        if case.little:
-            return f"{seconds[kind] * 1000:,.0f} ms"
-        rows = case.records / seconds[kind]
-        return f"{rows * case.record_bytes / 1e6:.0f} MB/s {rows / 1e3:,.0f} k rows/s"
+def reading(place: Place, kind: str, options: Mapping[str, str]) -> Way:
+    """A frame is made once for each run, as a stream makes it once for all its batches."""
+    frames: list[DataFrame] = []
 
-    ratio = f"{seconds[OFFICIAL] / seconds[OURS]:.2f}" if OFFICIAL in seconds else "-"
-    print(f"{case.name:<28}{master:<10}{figures(OURS):>28}{figures(OFFICIAL):>28}{ratio:>8}")
+    def load() -> None:
+        frames[:] = [place.spark.read.format(kind).options(**options).load()]
+
+    def read() -> None:
+        frames[0].write.format("noop").mode("overwrite").save()
+
+    return Way(prepare=load, run=read)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, cases)

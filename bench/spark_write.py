@@ -1,117 +1,124 @@
-"""How fast Spark writes topics: our sink beside Spark's own Kafka connector, in one run.
+"""How fast Spark writes topics: our sink beside Spark's own Kafka connector, in one JVM.
 
-    python bench/spark_write.py                  100 B and 1 KB into 12 partitions
-    python bench/spark_write.py --megabytes 500  more to write, for steadier figures
-    python bench/spark_write.py --rounds 5
+    python bench/spark_write.py                  1 KB and 100 B into 12 partitions, and records
+                                                 with headers from topic to topic
+    python bench/spark_write.py --before SRC     also what the checkout of this src folder writes
+    python bench/spark_write.py --only headers --megabytes 100 --compression lz4
 
-Each side writes the same rows, which Spark makes on the way, into a topic of its own, in turn, in
-one JVM; a first round warms all up and is not counted; the table shows medians. Ours is measured in
-both modes; the connector knows only at least once. Its jars come from Maven Central where it can be
-reached; without them the table has one side.
+Every way writes the same rows, which Spark makes on the way, into a topic of its own, which is
+deleted afterwards. Ours is measured with both deliveries; the connector knows only at least once.
+Rows with headers come from a topic, by the source of the same format. The floor is a Python sink
+that discards the same rows; those with headers come from our source then. A second table tells
+where the CPU goes.
 """
 
-import argparse
-import statistics
-import sys
-import tempfile
-import time
-from pathlib import Path
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
-from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import DataFrame, SparkSession
-
-import penstock.spark
-from rig.apache_kafka.jars import PeerMissing
-from rig.broker import NO_RETENTION_ROUND
-from rig.serve import ServedNode
-from rig.spark_connector import connector_jars
+from pyspark.sql import DataFrame
+from spark_rounds import Case, Way
+from spark_run import Place, run
+from spark_sides import BEFORE, CONNECTOR, FLOOR, OURS
+from spark_topics import create, delete, fill, offsets
 
 PARTITIONS = 12
-SIDES = {
-    "exactly once": ("penstock", {"mode": "exactly_once"}),
-    "at least once": ("penstock", {"delivery": "at_least_once"}),
-    "official": ("kafka", {}),
+TASKS = 4
+HEADERS = [("trace", b"4bf92f3577b34da6a3ce929d0e0e4736"), ("origin", b"bench")]
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly once", "at least once"
+# "before" writes exactly once, which always was the default.
+SIDES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    EXACTLY_ONCE: (OURS, {}),
+    AT_LEAST_ONCE: (OURS, {"delivery": "at_least_once"}),
+    "before": (BEFORE, {}),
+    "connector": (CONNECTOR, {}),
+    "floor": (FLOOR, {}),
 }
-SETTINGS = {
-    "spark.driver.memory": "2g",
-    "spark.log.level": "ERROR",
-    "spark.ui.showConsoleProgress": "false",
-}
+TOPIC_NUMBERS = itertools.count(1)
+
+Frames = Callable[[str], DataFrame]  # the rows, for a sink of this format
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--megabytes", type=int, default=200, help="of values in each write")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--sizes", default="100,1000", help="bytes of a value")
-    parser.add_argument("--compression", default="none")
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="penstock-spark-write-") as folder:
-        settings = {"transaction.two.phase.commit.enable": "true", **NO_RETENTION_ROUND}
-        node = ServedNode(data=Path(folder) / "node", settings=settings)
-        node.start()
-        try:
-            measure(node.bootstrap, chosen, folder)
-        finally:
-            node.stop()
+def cases(place: Place) -> Iterator[Case]:
+    for size in sorted(place.sizes, reverse=True):
+        rows = place.megabytes * 10**6 // size
+        name = f"write {size} B, {PARTITIONS} partitions"
+        if place.wants(name):
+            frame = rows_of(place, rows, size)
+            yield case(place, name, rows, size, lambda _, frame=frame: frame)
+    size = max(place.sizes)
+    rows = place.megabytes * 10**6 // size
+    name = f"pass {size} B with headers on"
+    if place.wants(name):
+        yield case(place, name, rows, size, passed_on(place, rows, size))
 
 
-def measure(bootstrap: str, chosen: argparse.Namespace, folder: str) -> None:
-    sides = dict(SIDES)
-    settings = {**SETTINGS, "spark.sql.warehouse.dir": folder}
-    try:
-        settings["spark.jars"] = ",".join(map(str, connector_jars()))
-    except PeerMissing as missing:
-        print(f"without Spark's own connector: {missing}")
-        del sides["official"]
-    spark = penstock.spark.session("spark_write", master=chosen.master, **settings)
-    print("".join(f"{title:>28}" for title in ("", *sides)) + f"{'ratio':>14}")
-    for size in map(int, chosen.sizes.split(",")):
-        rows = chosen.megabytes * 10**6 // size
-        frame = rows_of(spark, rows, size)
-        seconds: dict[str, list[float]] = {side: [] for side in sides}
-        for number in range(chosen.rounds + 1):
-            for side, (kind, options) in sides.items():
-                topic = f"write-{size}-{number}-{side.replace(' ', '-')}"
-                create(bootstrap, topic)
-                more = {**options, "topic": topic, "kafka.compression.type": chosen.compression}
-                seconds[side].append(write_once(frame, kind, bootstrap, more))
-        show(size, rows, {side: statistics.median(seconds[side][1:]) for side in sides})
-    spark.stop()
-
-
-def rows_of(spark: SparkSession, rows: int, size: int) -> DataFrame:
-    return spark.range(rows, numPartitions=4).selectExpr(
+def rows_of(place: Place, rows: int, size: int) -> DataFrame:
+    return place.spark.range(rows, numPartitions=TASKS).selectExpr(
         "cast(cast(id as string) as binary) as key",
         f"cast(rpad(cast(id as string), {size}, 'penstock') as binary) as value",
     )
 
 
-def create(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])[topic].result()
+def passed_on(place: Place, rows: int, size: int) -> Frames:
+    """Rows with headers as they are read from a topic."""
+    topic = "write-headers"
+    fill(
+        place.bootstrap,
+        topic,
+        partitions=PARTITIONS,
+        value_bytes=size,
+        records=rows,
+        compression=place.compression,
+        headers=HEADERS,
+    )
+
+    def read(sink: str) -> DataFrame:
+        source = OURS if sink == FLOOR else sink
+        told = {"kafka.bootstrap.servers": place.bootstrap, "subscribe": topic}
+        reader = place.spark.read.format(source).options(**told, includeHeaders="true")
+        return reader.load().select("key", "value", "headers")
+
+    return read
 
 
-def write_once(frame: DataFrame, kind: str, bootstrap: str, options: dict[str, str]) -> float:
-    began = time.perf_counter()
-    writer = frame.write.format(kind).mode("append")
-    writer.option("kafka.bootstrap.servers", bootstrap).options(**options).save()
-    return time.perf_counter() - began
+def case(place: Place, name: str, rows: int, size: int, frames: Frames) -> Case:
+    return Case(
+        name=name,
+        rows=rows,
+        value_bytes=size,
+        ways={
+            side: writing(place, kind, options, rows, frames)
+            for side, (kind, options) in SIDES.items()
+            if kind in place.formats
+        },
+        compared_with=("before", "connector"),
+        floor="floor",
+    )
 
 
-def show(size: int, rows: int, seconds: dict[str, float]) -> None:
-    figures = [
-        f"{rows * size / took / 1e6:.0f} MB/s {rows / took / 1e3:,.0f} k rows/s"
-        for took in seconds.values()
-    ]
-    official = seconds.get("official")
-    ratios = [f"{official / took:.2f}" for took in list(seconds.values())[:2]] if official else []
-    cells = (f"{size} B, {PARTITIONS} partitions", *figures)
-    print("".join(f"{cell:>28}" for cell in cells) + f"{' and '.join(ratios):>14}")
+def writing(place: Place, kind: str, options: Mapping[str, str], rows: int, frames: Frames) -> Way:
+    topics: list[str] = []
+    found: list[DataFrame] = []
+
+    def prepare() -> None:
+        found[:] = [frames(kind)]
+        topics[:] = [f"write-{next(TOPIC_NUMBERS)}"]
+        create(place.bootstrap, topics[0], PARTITIONS)
+
+    def write() -> None:
+        writer = found[0].write.format(kind).mode("append").options(**options)
+        writer.option("kafka.bootstrap.servers", place.bootstrap)
+        writer.option("kafka.compression.type", place.compression)
+        writer.option("topic", topics[0]).save()
+
+    def check_and_delete() -> None:
+        expected = 0 if kind == FLOOR else rows
+        there = offsets(place.bootstrap, topics[0], PARTITIONS)
+        assert there >= expected, f"{kind} wrote {there} of {expected} rows"
+        delete(place.bootstrap, topics[0])
+
+    return Way(prepare=prepare, run=write, end=check_and_delete)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, cases)
