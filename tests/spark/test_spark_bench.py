@@ -44,3 +44,17 @@ def test_reading_and_writing_are_compared_with_floors_and_the_code_before(tmp_pa
     }
     assert all(line["cpu"]["python"] > 0 for line in lines if line["way"] != "connector")
     assert "above floor" in shown
+
+
+def test_batches_are_followed_from_their_trigger_until_they_are_visible(tmp_path: Path) -> None:
+    shown, lines = lines_of(tmp_path, "spark_latency.py")
+    found = {line["way"]: line for line in lines}
+    assert set(found) - {"connector"} == OURS
+    for way, line in found.items():
+        [batch] = line["batches"]
+        assert batch["rows"] == 2
+        assert (batch["visible"] is None) == (way == "floor")
+        assert (line["requests"]["counts"].get("EndTxn", 0) > 0) == (
+            way in ("exactly once", "before")
+        )
+    assert "trigger to visible" in shown
