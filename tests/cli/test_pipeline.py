@@ -60,6 +60,14 @@ def test_a_seed_writes_the_same_events_to_the_topics_of_the_pipeline(
     assert described[0]["settings"]["cleanup.policy"] == "compact"
 
 
+def test_a_pipeline_bears_topics_to_which_partitions_were_added(run: Run, penstock: Broker) -> None:
+    generate = "pipeline generate wordcount --count 20 --seed 7"
+    assert run(generate, bootstrap=penstock.bootstrap).status == 0
+    grown = "topics alter wordcount.lines --partitions 9"
+    assert run(grown, bootstrap=penstock.bootstrap).status == 0
+    assert run(generate, bootstrap=penstock.bootstrap).status == 0
+
+
 def test_events_come_at_a_rate(run: Run, penstock: Broker) -> None:
     command = "pipeline generate wordcount --count 20 --rate 100 --json"
     assert run(command, bootstrap=penstock.bootstrap).json()["seconds"] >= 0.19

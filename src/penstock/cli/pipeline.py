@@ -184,11 +184,13 @@ def _print_written(written: Generated, seed: int, as_json: bool) -> None:
 
 
 def _apply(bootstrap: str, chosen: Pipeline) -> None:
-    """Makes the topics as the pipeline needs them, and says what had to be done."""
+    """Makes the topics as the pipeline needs them, and says what had to be done. Partitions that
+    were added to them since are theirs to keep: a pipeline reads them all.
+    """
     wanted = read_topology(chosen.topology)
 
     async def work(cluster: Cluster) -> list[str]:
-        return [str(step) for step in await apply_topology(cluster, wanted)]
+        return [str(step) for step in await apply_topology(cluster, wanted, more_partitions=True)]
 
     for step in with_cluster(bootstrap, work):
         click.echo(step, err=True)

@@ -49,3 +49,13 @@ def test_nothing_is_planned_that_a_topic_cannot_become(wanted: WantedTopic, reas
     found = {"a": FoundTopic(partitions=3, replicas=1, settings={})}
     with pytest.raises(ImpossiblePlan, match=reason):
         plan_topics({"new": WantedTopic(name="new"), "a": wanted}, found)
+
+
+def test_partitions_that_were_added_may_stay() -> None:
+    wanted = {"a": WantedTopic(name="a", partitions=2, settings={"b": "1"})}
+    found = {"a": FoundTopic(partitions=3, replicas=1, settings={})}
+    steps = plan_topics(wanted, found, more_partitions=True)
+    assert steps == [SetSettings(name="a", settings={"b": "1"})]
+    other_replicas = {"a": WantedTopic(name="a", partitions=2, replicas=3)}
+    with pytest.raises(ImpossiblePlan, match="replicas"):
+        plan_topics(other_replicas, found, more_partitions=True)

@@ -20,10 +20,17 @@ from penstock.model.configs import Operation, ResourceKind, Source
 
 
 async def apply_topology(
-    cluster: Cluster, wanted: Mapping[str, WantedTopic], *, dry_run: bool = False
+    cluster: Cluster,
+    wanted: Mapping[str, WantedTopic],
+    *,
+    dry_run: bool = False,
+    more_partitions: bool = False,
 ) -> list[Step]:
-    """The steps that were needed; with `dry_run` none of them is done. Nothing is ever deleted."""
-    plan = plan_topics(wanted, await found_topics(cluster, wanted))
+    """The steps that were needed; with `dry_run` none of them is done. Nothing is ever deleted.
+    Topics with more partitions than are wanted are refused, unless `more_partitions` are allowed.
+    """
+    found = await found_topics(cluster, wanted)
+    plan = plan_topics(wanted, found, more_partitions=more_partitions)
     if not dry_run:
         await carry_out(cluster, plan)
     return plan

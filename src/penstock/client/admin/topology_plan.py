@@ -58,15 +58,22 @@ class SetSettings:
 Step = CreateTopic | AddPartitions | SetSettings
 
 
-def plan_topics(wanted: Mapping[str, WantedTopic], found: Mapping[str, FoundTopic]) -> list[Step]:
-    """What to do, in the order of the file; all of it is possible, as far as can be told here."""
+def plan_topics(
+    wanted: Mapping[str, WantedTopic],
+    found: Mapping[str, FoundTopic],
+    *,
+    more_partitions: bool = False,
+) -> list[Step]:
+    """What to do, in the order of the file; all of it is possible, as far as can be told here. With
+    `more_partitions` topics may have more partitions than the file says, and keep them.
+    """
     steps: list[Step] = []
     for name, topic in wanted.items():
         there = found.get(name)
         if there is None:
             steps.append(CreateTopic(topic=topic))
             continue
-        _refuse_impossible(topic, there)
+        _refuse_impossible(topic, there, more_partitions=more_partitions)
         if topic.partitions is not None and topic.partitions > there.partitions:
             steps.append(AddPartitions(name=name, count=topic.partitions, key=topic.key))
         changed = {n: v for n, v in topic.settings.items() if there.settings.get(n) != v}
@@ -75,8 +82,9 @@ def plan_topics(wanted: Mapping[str, WantedTopic], found: Mapping[str, FoundTopi
     return steps
 
 
-def _refuse_impossible(topic: WantedTopic, there: FoundTopic) -> None:
-    if topic.partitions is not None and topic.partitions < there.partitions:
+def _refuse_impossible(topic: WantedTopic, there: FoundTopic, *, more_partitions: bool) -> None:
+    too_many = topic.partitions is not None and topic.partitions < there.partitions
+    if too_many and not more_partitions:
         raise ImpossiblePlan(
             f"{topic.name} has {there.partitions} partitions, and can't go back to"
             f" {topic.partitions}: records would be lost"
