@@ -101,6 +101,7 @@ def test_places_of_partitions_are_offsets_or_ends_of_the_log() -> None:
         ({"subscribePattern": "a.*"}, "exactly one of"),
         ({"maxOffsetsPerTrigger": "0"}, "whole number from 1 on"),
         ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "more than"),
+        ({"maxOffsetsPerTriggerBy": "luck"}, "backlog or timestamp"),
         ({"minPartitions": "5", "maxPartitions": "4"}, "minPartitions is more than maxPartitions"),
         ({"maxTriggerDelay": "soon"}, "15m"),
         ({"maxBytesPerTrigger": "much"}, "500k, 10m or 1g"),

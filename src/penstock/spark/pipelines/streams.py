@@ -29,7 +29,9 @@ class UpdatesNeedDriver(PenstockError):
 
 
 def read_topics(spark: SparkSession, place: Place, *topics: str, **options: str) -> DataFrame:
-    """A stream of the records of topics, from their first; the columns are the source's."""
+    """A stream of the records of topics, from their first; the columns are the source's. A batch of
+    a backlog ends at about the same time in all partitions, so that a watermark makes none late.
+    """
     assert topics
     reader = (
         spark.readStream.format(FORMAT)
@@ -39,6 +41,7 @@ def read_topics(spark: SparkSession, place: Place, *topics: str, **options: str)
     )
     if place.batch_records_max is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(place.batch_records_max))
+        reader = reader.option("maxOffsetsPerTriggerBy", "timestamp")
     return reader.options(**options).load()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from penstock.client.consume.isolation import Isolation
 from penstock.model.limit import KIB, MIB
@@ -28,6 +29,7 @@ KNOWN = (
     "startingOffsetsByTimestampStrategy",
     *ENDING,
     "maxOffsetsPerTrigger",
+    "maxOffsetsPerTriggerBy",
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -49,6 +51,13 @@ ISOLATIONS = {
 }
 BYTE_UNITS = {"k": KIB, "m": MIB, "g": KIB * MIB, "t": MIB * MIB}
 TIME_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class LimitBy(Enum):
+    """How the records of a limited batch are chosen among partitions."""
+
+    BACKLOG = "backlog"  # in proportion to what each has waiting, as Spark's own source
+    TIMESTAMP = "timestamp"  # so that all of them end at about the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,7 @@ class SourceOptions:
     tasks: TaskRules
     none_that_young: NoneThatYoung = NoneThatYoung.ERROR
     offsets_per_trigger_max: int | None = None
+    offsets_per_trigger_by: LimitBy = LimitBy.BACKLOG
     offsets_per_trigger_min: int | None = None
     bytes_per_trigger_max: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
@@ -124,6 +134,9 @@ def source_options(
             NoneThatYoung.ERROR,
         ),
         offsets_per_trigger_max=read.number("maxOffsetsPerTrigger"),
+        offsets_per_trigger_by=read.choice(
+            "maxOffsetsPerTriggerBy", {one.value: one for one in LimitBy}, LimitBy.BACKLOG
+        ),
         offsets_per_trigger_min=_least_per_trigger(read),
         bytes_per_trigger_max=_bytes(read, "maxBytesPerTrigger"),
         trigger_delay_ms_max=_duration_ms(read, "maxTriggerDelay", 15 * 60_000),

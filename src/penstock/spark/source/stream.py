@@ -34,7 +34,7 @@ from penstock.spark.source.columns import check_schema
 from penstock.spark.source.errors import BadPosition
 from penstock.spark.source.idle import Idle
 from penstock.spark.source.offset_poller import Layout, OffsetPoller
-from penstock.spark.source.options import SourceOptions
+from penstock.spark.source.options import LimitBy, SourceOptions
 from penstock.spark.source.plan import (
     begins,
     held,
@@ -55,6 +55,7 @@ from penstock.spark.source.positions import (
     from_json,
 )
 from penstock.spark.source.read import TaskPartition, read_ranges, report_loss, task_partitions
+from penstock.spark.source.time_limit import limited_by_time
 from penstock.world.clock import RealClock
 
 # A high watermark before a checkpoint is believed after so long: a leader that has been replaced
@@ -321,7 +322,16 @@ class StreamDriver:
         earliest = self._poller.earliest(partitions)
         begin = retained(begin, end, earliest=earliest)
         found = end
-        if records_max is not None:
+        if too_many and self.options.offsets_per_trigger_by is LimitBy.TIMESTAMP:
+            assert records_max is not None
+            found = limited_by_time(
+                begin,
+                found,
+                records_max=records_max,
+                since=lambda at_ms: self._poller.since(at_ms, partitions),
+                until_ms=self._clock.now_ms(),
+            )
+        elif records_max is not None:
             found = limited(begin, found, records_max=records_max)
         if bytes_max is not None:
             record_bytes = self._record_bytes_of(partitions, earliest=earliest, latest=end)
