@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.pipelines.commerce import job, names
 from penstock.spark.pipelines.commerce.generate import events
-from penstock.spark.pipelines.commerce.proof import OUTPUTS, Output, Proof
+from penstock.spark.pipelines.commerce.proof import OUTPUTS, Finding, Output, Proof
 from penstock.spark.pipelines.generated import Event
 from penstock.spark.pipelines.place import Place
+from rig.commerce import harms
 from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
@@ -53,6 +54,16 @@ def test_every_output_follows_from_the_events(
     assert [finding for finding in findings if not finding.proven] == []
     ours = [one for one in open_transactional_ids(node.bootstrap) if one.startswith("commerce.")]
     assert ours == []
+    for topic, harmed in harms(found):
+        assert blamed(proof.findings(harmed, table)) == [topic]
+    sku, level = next(iter(table.items()))
+    others = {one: table[one] for one in table if one != sku}
+    for wrong in (others, table | {sku: level + 1}, table | {"sku-x": 1}):
+        assert blamed(proof.findings(found, wrong)) == [f"table {names.STOCK_TABLE}"]
+
+
+def blamed(findings: list[Finding]) -> list[str]:
+    return [finding.what for finding in findings if not finding.proven]
 
 
 def of_2099() -> list[Event]:

@@ -1,5 +1,6 @@
 """The proof bites: what is lost, doubled, out of order or wrong is found."""
 
+import json
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -9,7 +10,7 @@ from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce.generate import events
 from penstock.spark.pipelines.commerce.proof import Output, Proof
 from penstock.spark.pipelines.generated import Event
-from rig.commerce import is_sound
+from rig.commerce import harms, is_sound
 
 
 def ledger(count: int = 3_000) -> tuple[Proof, list[Output]]:
@@ -97,3 +98,73 @@ def test_an_event_of_another_time_is_to_be_a_dead_letter_and_nothing_else() -> N
     assert all(one.proven for one in proof.findings({names.DEAD_LETTERS: [letter]}, None))
     [missing] = [one for one in proof.findings({}, None) if not one.proven]
     assert (missing.what, missing.missing) == (names.DEAD_LETTERS, 1)
+
+
+AT = "2026-01-01T08:00:30.000Z"
+AT_MS = 1_767_254_430_000
+ORDER = {
+    "event_id": "o-1", "order_id": "1", "customer_id": "ann", "event": "created", "version": 1,
+    "region": "north", "items": [{"sku": "hat", "quantity": 7, "price_cents": 100}],
+    "total_cents": 700, "shipping": "standard", "ordered_at": AT, "at": AT,
+}  # fmt: skip
+PAYMENT = {
+    "transaction_id": "1-1", "order_id": "1", "customer_id": "ann", "attempt": 1,
+    "region": "north", "amount_cents": 700, "reason": None, "ordered_at": AT, "at": AT,
+}  # fmt: skip
+INITIATED = PAYMENT | {"event_id": "p-1", "event": "initiated", "version": 1}
+COMPLETED = PAYMENT | {"event_id": "p-2", "event": "completed", "version": 2}
+COUNTED = {"event_id": "i-1", "event": "updated", "version": 1, "quantity": 5, "order_id": None}
+RESERVED = {"event_id": "i-2", "event": "reserved", "version": 2, "quantity": 7, "order_id": "1"}
+SENT = [
+    (names.INVENTORY, "hat", COUNTED),
+    (names.ORDERS, "1", ORDER),
+    (names.INVENTORY, "hat", RESERVED),
+    (names.PAYMENTS, "1-1", INITIATED),
+    (names.PAYMENTS, "1-1", COMPLETED),
+]
+
+
+def rows(*told: tuple[str, dict[str, object]]) -> list[Output]:
+    return [Output(key, json.dumps(fields).encode()) for key, fields in told]
+
+
+def outputs_of_one_order() -> dict[str, list[Output]]:
+    """All that has to come of an order for seven hats, of which there are five."""
+    fact = {name: ORDER[name] for name in ("event_id", "order_id", "event", "region", "at")}
+    alert = {"sku": "hat", "kind": "negative", "level": -2, "event_id": "i-2", "version": 2}
+    view = {name: ORDER[name] for name in ("order_id", "customer_id", "region", "total_cents")}
+    view |= {"shipping": "standard", "transaction_id": "1-1", "attempt": 1, "ordered_at": AT}
+    minute = {"minute": "2026-01-01T08:00Z", "region": "north"}
+    notice = {"event_id": "o-1", "order_id": "1", "text": "we have your order"}
+    return {
+        names.FULFILMENT: rows(("1", ORDER)),
+        names.ANALYTICS: rows(("north", fact | {"items": 1, "total_cents": 700})),
+        names.NOTIFICATIONS: rows(("ann", notice)),
+        names.LEDGER: rows(("1-1", INITIATED), ("1-1", COMPLETED)),
+        names.DEAD_LETTERS: [Output("1", b'{"event_id"')],
+        names.ORDER_VIEW: rows(
+            ("1", view | {"status": "paid", "order_events": 1, "payment_events": 2})
+        ),
+        names.REVENUE: rows(
+            ("2026-01-01T08:00Z/north", minute | {"revenue_cents": 700, "payments": 1})
+        ),
+        names.STOCK_LEVELS: rows(("hat", {"sku": "hat", "level": -2, "version": 2})),
+        names.STOCK_ALERTS: rows(("hat", alert | {"order_id": "1"})),
+    }
+
+
+def test_a_row_lost_doubled_or_altered_is_found_in_each_output() -> None:
+    proof, table = Proof(), {"hat": -2}
+    for topic, key, fields in SENT:
+        proof.take(Event(topic, key.encode(), json.dumps(fields).encode(), AT_MS))
+    proof.take(Event(names.ORDERS, b"1", b'{"event_id"', AT_MS))
+    right = outputs_of_one_order()
+    assert [one for one in proof.findings(right, table) if not one.proven] == []
+    harmed = list(harms(right))
+    assert {topic for topic, _ in harmed} == set(right)
+    for topic, outputs in harmed:
+        wrong = [one.what for one in proof.findings(outputs, table) if not one.proven]
+        assert wrong == [topic]
+    for other in ({}, {"hat": -1}, {"hat": -2, "cap": 1}):
+        [finding] = [one for one in proof.findings(right, other) if not one.proven]
+        assert finding.what == f"table {names.STOCK_TABLE}"

@@ -3,7 +3,7 @@
 `Proof` takes every event as it is sent, and works out what the outputs must be: which records, in
 which order of each key, and what the last state of everything is. `findings` compares. It knows the
 meaning of the steps and shares no code with them but the fold of stock, which has its own tests,
-and the bounds of event time.
+and the bounds of event time. Every field of every record counts.
 
 A record that replaces another one of its key has to be ahead of it (more events, a higher version):
 the same state written twice is a duplicate.
@@ -33,6 +33,20 @@ OUTPUTS = (
     names.STOCK_ALERTS,
 )
 
+# Fields of events that are found again in outputs.
+FACT = ("event_id", "order_id", "event", "region", "total_cents", "at")
+ORDER = ("order_id", "event", "version", "customer_id", "region", "total_cents", "shipping",
+         "ordered_at")  # fmt: skip
+PAYMENT = ("order_id", "event", "version", "transaction_id", "attempt", "ordered_at")
+SHOWN = ("order_id", "customer_id", "region", "total_cents", "shipping", "transaction_id",
+         "attempt", "ordered_at")  # fmt: skip
+TIMES = ("at", "ordered_at")
+NEWS = {
+    "created": "we have your order",
+    "cancelled": "your order is cancelled",
+    "failed": "your payment did not go through",
+}
+
 
 class Output(NamedTuple):
     """A record of an output, in the order of its partition."""
@@ -61,7 +75,7 @@ class Proof:
         self._sent: Counter[str] = Counter()  # by topic
         self._expected: dict[str, list[Output]] = defaultdict(list)  # whole records or their ids
         self._orders: dict[str, _OrderState] = defaultdict(_OrderState)
-        self._revenue: Counter[str] = Counter()
+        self._revenue: dict[str, tuple[int, int]] = {}  # cents and payments
         self._stock: dict[str, Stock] = {}
 
     def take(self, event: Event) -> None:
@@ -92,14 +106,14 @@ class Proof:
         found = {topic: found.get(topic, ()) for topic in OUTPUTS}
         orders, payments = self._sent[names.ORDERS], self._sent[names.PAYMENTS]
         inventory = self._sent[names.INVENTORY]
-        by_id = {
-            topic: [Output(one.key, _id(one)) for one in found[topic]]
+        by_fields = {
+            topic: [Output(one.key, _fields(json.loads(one.value))) for one in found[topic]]
             for topic in (names.ANALYTICS, names.NOTIFICATIONS, names.STOCK_ALERTS)
         }
         findings = [
             self._each(names.FULFILMENT, orders, found[names.FULFILMENT]),
-            self._each(names.ANALYTICS, orders, by_id[names.ANALYTICS]),
-            self._each(names.NOTIFICATIONS, orders + payments, by_id[names.NOTIFICATIONS]),
+            self._each(names.ANALYTICS, orders, by_fields[names.ANALYTICS]),
+            self._each(names.NOTIFICATIONS, orders + payments, by_fields[names.NOTIFICATIONS]),
             self._each(names.LEDGER, payments, found[names.LEDGER]),
             self._each(names.DEAD_LETTERS, self.events, found[names.DEAD_LETTERS]),
             _latest(
@@ -111,16 +125,16 @@ class Proof:
             _latest(
                 names.REVENUE,
                 payments,
-                dict(self._revenue),
+                {minute: _revenue_fields(minute, *told) for minute, told in self._revenue.items()},
                 (_seen_revenue(one) for one in found[names.REVENUE]),
             ),
             _latest(
                 names.STOCK_LEVELS,
                 inventory,
-                {sku: (stock.level, stock.highest) for sku, stock in self._stock.items()},
+                {sku: _stock_fields(sku, stock) for sku, stock in self._stock.items()},
                 (_seen_stock(one) for one in found[names.STOCK_LEVELS]),
             ),
-            self._each(names.STOCK_ALERTS, inventory, by_id[names.STOCK_ALERTS]),
+            self._each(names.STOCK_ALERTS, inventory, by_fields[names.STOCK_ALERTS]),
         ]
         if table is not None:
             levels = {sku: stock.level for sku, stock in self._stock.items()}
@@ -135,35 +149,54 @@ class Proof:
         return findings
 
     def _take_order(self, key: str, value: bytes, fields: dict[str, Any]) -> None:
-        name = fields["event_id"].encode()
         self._expected[names.FULFILMENT].append(Output(key, value))
-        self._expected[names.ANALYTICS].append(Output(fields["region"], name))
-        if fields["event"] in ("created", "cancelled"):
-            self._expected[names.NOTIFICATIONS].append(Output(fields["customer_id"], name))
+        fact = {name: fields[name] for name in FACT} | {"items": len(fields["items"])}
+        self._expected[names.ANALYTICS].append(Output(fields["region"], _fields(fact)))
+        self._notify(fields)
         order = self._orders[key]
         order.order_events += 1
-        order.order = max(order.order, (fields["version"], fields["event"]))
+        if fields["version"] > order.order.get("version", 0):
+            order.order = {name: fields[name] for name in ORDER}
 
     def _take_payment(self, key: str, value: bytes, fields: dict[str, Any]) -> None:
         self._expected[names.LEDGER].append(Output(key, value))
-        if fields["event"] == "failed":
-            name = fields["event_id"].encode()
-            self._expected[names.NOTIFICATIONS].append(Output(fields["customer_id"], name))
+        self._notify(fields)
         order = self._orders[fields["order_id"]]
         order.payment_events += 1
-        latest = (fields["attempt"], fields["version"], fields["event"])
-        order.payment = max(order.payment, latest)
+        known = (order.payment.get("attempt", 0), order.payment.get("version", 0))
+        if (fields["attempt"], fields["version"]) > known:
+            order.payment = {name: fields[name] for name in PAYMENT}
         if fields["event"] == "completed":
             minute = f"{fields['at'][:16]}Z/{fields['region']}"
-            self._revenue[minute] += fields["amount_cents"]
+            cents, payments = self._revenue.get(minute, (0, 0))
+            self._revenue[minute] = (cents + fields["amount_cents"], payments + 1)
+
+    def _notify(self, fields: dict[str, Any]) -> None:
+        text = NEWS.get(fields["event"])
+        if text is not None:
+            notice = {"event_id": fields["event_id"], "order_id": fields["order_id"], "text": text}
+            told = Output(fields["customer_id"], _fields(notice))
+            self._expected[names.NOTIFICATIONS].append(told)
 
     def _take_stock(self, key: str, fields: dict[str, Any]) -> None:
         event = StockEvent(
-            fields["version"], fields["event"], fields["quantity"], fields["event_id"], None
+            fields["version"],
+            fields["event"],
+            fields["quantity"],
+            fields["event_id"],
+            fields.get("order_id"),
         )
         self._stock[key], alerts = fold(self._stock.get(key, NO_STOCK), [event])
         for alert in alerts:
-            self._expected[names.STOCK_ALERTS].append(Output(key, alert.event.event_id.encode()))
+            told = {
+                "sku": key,
+                "kind": alert.kind.value,
+                "level": alert.level,
+                "event_id": alert.event.event_id,
+                "version": alert.event.version,
+                "order_id": alert.event.order_id,
+            }
+            self._expected[names.STOCK_ALERTS].append(Output(key, _fields(told)))
 
     def _each(self, topic: str, events: int, found: Sequence[Output]) -> Finding:
         """Every record once, those of one key in order. Of dead letters and notices, which come
@@ -184,19 +217,22 @@ class Proof:
 
 class _OrderState:
     def __init__(self) -> None:
-        self.order: tuple[int, str] = (0, "")
-        self.payment: tuple[int, int, str] = (0, 0, "")
+        self.order: dict[str, Any] = {}  # of the latest version
+        self.payment: dict[str, Any] = {}  # of the latest try
         self.order_events = 0
         self.payment_events = 0
 
     def view(self) -> object:
-        return (self._status(), self.order_events, self.payment_events)
+        known = self.payment | self.order
+        view = {name: known[name] for name in SHOWN if name in known}
+        counts = {"order_events": self.order_events, "payment_events": self.payment_events}
+        return _fields(view | counts | {"status": self._status()})
 
     def _status(self) -> str:
-        if self.order[1] == "cancelled":
+        if self.order.get("event") == "cancelled":
             return "cancelled"
         paid = {"completed": "paid", "failed": "payment failed", "initiated": "paying"}
-        return paid.get(self.payment[2], "ordered")
+        return paid.get(self.payment.get("event", ""), "ordered")
 
 
 class _Seen(NamedTuple):
@@ -215,25 +251,40 @@ def _is_of_another_time(event: Event, fields: dict[str, Any]) -> bool:
     return max(at, ordered_at) > bounds.ahead_ms_max or at < -bounds.behind_ms_max
 
 
-def _id(output: Output) -> bytes:
-    name: str = json.loads(output.value)["event_id"]
-    return name.encode()
+def _fields(told: Mapping[str, Any]) -> bytes:
+    """What an object says, however it is written: Spark leaves out what is null, and writes times
+    in its own way.
+    """
+    said = {name: value for name, value in told.items() if value is not None}
+    for name in TIMES:
+        if name in said:
+            said[name] = datetime.fromisoformat(said[name]).timestamp()
+    return json.dumps(said, sort_keys=True).encode()
+
+
+def _revenue_fields(minute_and_region: str, cents: int, payments: int) -> bytes:
+    minute, region = minute_and_region.split("/")
+    told = {"minute": minute, "region": region, "revenue_cents": cents, "payments": payments}
+    return _fields(told)
+
+
+def _stock_fields(sku: str, stock: Stock) -> bytes:
+    return _fields({"sku": sku, "level": stock.level, "version": stock.highest})
 
 
 def _seen_order(output: Output) -> _Seen:
     told = json.loads(output.value)
-    events = (told["order_events"], told["payment_events"])
-    return _Seen(output.key, sum(events), (told["status"], *events))
+    return _Seen(output.key, told["order_events"] + told["payment_events"], _fields(told))
 
 
 def _seen_revenue(output: Output) -> _Seen:
     told = json.loads(output.value)
-    return _Seen(output.key, told["payments"], told["revenue_cents"])
+    return _Seen(output.key, told["payments"], _fields(told))
 
 
 def _seen_stock(output: Output) -> _Seen:
     told = json.loads(output.value)
-    return _Seen(output.key, told["version"], (told["level"], told["version"]))
+    return _Seen(output.key, told["version"], _fields(told))
 
 
 def _latest(
