@@ -57,3 +57,11 @@ def test_a_few_events_of_orders_and_payments_come_once_more_with_a_wrong_time() 
     assert {fields["ordered_at"] for _, fields in wrong} & times == {moment(max(WRONG_TIMES_MS))}
     ids = {fields["event_id"] for _, fields in good(records)}
     assert len([fields for _, fields in wrong if fields["event_id"] in ids]) >= len(wrong) - 1
+
+
+def test_hot_articles_have_about_half_of_all_events() -> None:
+    records = list(islice(events(1, hot_skus=2), 5 * COUNT))
+    keys = Counter(event.key for event in records)
+    hot = [key for key, _ in keys.most_common(2)]
+    assert hot == [b"sku-00000", b"sku-00001"] or hot == [b"sku-00001", b"sku-00000"]
+    assert 0.45 < sum(keys[key] for key in hot) / len(records) < 0.55

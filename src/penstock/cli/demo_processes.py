@@ -135,6 +135,11 @@ class DemoDriver:
         """By itself, which it should not."""
         return self._process is not None and self._process.poll() is not None
 
+    @property
+    def pid(self) -> int | None:
+        """None while it is not running."""
+        return None if self._process is None or self.ended else self._process.pid
+
     def start(self) -> None:
         self.starts += 1
         with self._log.open("ab") as log:

@@ -64,7 +64,7 @@ async def run_shop(shop: Shop, show: Show) -> list[Finding]:
             third = shop.count // 3
             await _send(shop, cluster, proof, show, third)
             await _some_output(shop, outputs, show, rows=1)
-            number, led = await _leader_of_most(cluster)
+            number, led = await leader_of_most(cluster)
             node = shop.cluster.nodes[number]
             show.say(f"SIGKILL to node {number}, which leads {led} of the shop's partitions")
             await asyncio.to_thread(node.kill)
@@ -84,7 +84,7 @@ async def run_shop(shop: Shop, show: Show) -> list[Finding]:
             await asyncio.gather(reading, return_exceptions=True)
 
 
-async def _leader_of_most(cluster: Cluster) -> tuple[NodeId, int]:
+async def leader_of_most(cluster: Cluster) -> tuple[NodeId, int]:
     """Which node leads most partitions of the topics that the shop writes to, and how many."""
     view = await cluster.need(INPUTS)
     leaders = Counter(

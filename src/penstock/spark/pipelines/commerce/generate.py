@@ -39,13 +39,17 @@ WRONG_CLOCK_SHARE = 0.005  # of events of orders and payments
 LATE_SHARE = 0.02
 LATE_MS_MAX = 4 * MINUTE_MS  # less than the watermark of the job
 COUNTS_PER_ORDER = 1.9  # articles that the warehouse counts in the meantime
+HOT_SHARE = 0.96  # of what happens to stock concerns hot articles: half of all events
 
 Happening = Callable[[int], None]
 
 
-def events(seed: int, *, start_ms: int = START_MS) -> Iterator[Event]:
-    """Endless; `seed` is part of every id, so that two stories do not mix."""
-    return _Story(seed, start_ms).told()
+def events(seed: int, *, start_ms: int = START_MS, hot_skus: int = 0) -> Iterator[Event]:
+    """Endless; `seed` is part of every id, so that two stories do not mix. With `hot_skus` half of
+    all events are of so many articles.
+    """
+    assert 0 <= hot_skus <= SKUS
+    return _Story(seed, start_ms, hot_skus).told()
 
 
 class _Post:
@@ -72,8 +76,9 @@ class _Post:
 
 
 class _Story:
-    def __init__(self, seed: int, start_ms: int) -> None:
+    def __init__(self, seed: int, start_ms: int, hot_skus: int) -> None:
         self._seed = seed
+        self._hot_skus = hot_skus
         self._start_ms = start_ms
         self._random = random.Random(seed)
         self._wrong_clocks = random.Random(f"wrong clocks {seed}")
@@ -124,7 +129,7 @@ class _Story:
     def _order(self, now_ms: int) -> None:
         chance = self._random
         self._orders += 1
-        order = _Order(f"{self._seed}-{self._orders:07d}", now_ms, chance)
+        order = _Order(f"{self._seed}-{self._orders:07d}", now_ms, chance, self._hot_skus)
         self._tell_order(order, "created", now_ms)
         for item in order.items:
             self._stock(item.sku, "reserved", item.quantity, order.id, at_ms=now_ms)
@@ -140,7 +145,7 @@ class _Story:
                 lambda at: self._cancel(order, at),
             )
         for _ in range(int(COUNTS_PER_ORDER + chance.random())):
-            self._stock_count(any_sku(chance), now_ms)
+            self._stock_count(any_sku(chance, self._hot_skus), now_ms)
         self._plan(now_ms + self._pause_ms(now_ms), self._order)
 
     def _change(self, order: "_Order", now_ms: int) -> None:
@@ -241,13 +246,15 @@ class _Item(NamedTuple):
 class _Order:
     """What is known of an order while it lasts."""
 
-    def __init__(self, order_id: str, ordered_ms: int, chance: random.Random) -> None:
+    def __init__(
+        self, order_id: str, ordered_ms: int, chance: random.Random, hot_skus: int
+    ) -> None:
         self.id = order_id
         self.ordered_ms = ordered_ms
         self.customer = f"c-{chance.randrange(CUSTOMERS):06d}"
         self.region = chance.choice(REGIONS)
         self.items = [
-            _Item(any_sku(chance), chance.randint(1, 3), chance.randrange(199, 20_000))
+            _Item(any_sku(chance, hot_skus), chance.randint(1, 3), chance.randrange(199, 20_000))
             for _ in range(chance.randint(1, 4))
         ]
         self.total_cents = sum(item.quantity * item.price_cents for item in self.items)
@@ -270,8 +277,10 @@ class _Order:
         }
 
 
-def any_sku(chance: random.Random) -> str:
+def any_sku(chance: random.Random, hot_skus: int) -> str:
     """Few articles are asked for often, and most hardly ever."""
+    if hot_skus and chance.random() < HOT_SHARE:
+        return f"sku-{chance.randrange(hot_skus):05d}"
     return f"sku-{int(SKUS * chance.random() ** 3):05d}"
 
 
