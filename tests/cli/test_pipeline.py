@@ -144,6 +144,15 @@ def test_a_batch_counts_once_however_often_it_is_told() -> None:
     assert figures.lag(ends) == 2
 
 
+def test_state_is_that_of_all_operators_after_the_last_batch() -> None:
+    figures = QueryFigures(query="q")
+    for rows in (5, 3):
+        operator = {"numRowsTotal": rows, "memoryUsedBytes": 100 * rows}
+        figures.take(progress(8 - rows, 1, {}) | {"stateOperators": [operator, operator]})
+    assert (figures.state_rows, figures.state_bytes) == (6, 600)
+    assert figures.summary()["state_rows"] == 6
+
+
 def test_a_batch_that_is_yet_to_come_does_not_count_and_counts_when_it_has_run() -> None:
     idle = progress(3, 0, {}) | {"durationMs": {"triggerExecution": 2, "latestOffset": 2}}
     figures = QueryFigures(query="q")

@@ -25,6 +25,8 @@ class QueryFigures:
     last_batch_id: int | None = None
     status: str = ""  # what Spark says that it does now
     offsets: dict[TopicPartition, int] = field(default_factory=dict)  # read so far
+    state_rows: int = 0  # of its operators that have state, after the last batch
+    state_bytes: int = 0  # that their state stores take in memory
 
     @property
     def rows_per_second(self) -> float:
@@ -62,6 +64,10 @@ class QueryFigures:
         sources = progress.get("sources")
         for source in sources if isinstance(sources, list) else ():
             self.offsets.update(_offsets(source.get("endOffset")))
+        operators = progress.get("stateOperators")
+        stateful = operators if isinstance(operators, list) else []
+        self.state_rows = sum(one.get("numRowsTotal", 0) for one in stateful)
+        self.state_bytes = sum(one.get("memoryUsedBytes", 0) for one in stateful)
 
     def lag(self, ends: Mapping[TopicPartition, int]) -> int | None:
         """Records that are there and not read yet; None while nothing is known."""
@@ -76,6 +82,8 @@ class QueryFigures:
             "rows": self.rows,
             "rows_per_second": round(self.rows_per_second, 1),
             "last_batch_ms": self.batch_ms,
+            "state_rows": self.state_rows,
+            "state_bytes": self.state_bytes,
         }
 
 

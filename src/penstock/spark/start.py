@@ -22,6 +22,14 @@ from penstock.spark.web_ui import java_on_loopback, ui_settings
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # State of queries lies on disk and not in the heap, all stores of a process share one bound of
+    # memory (500 MB by Spark's default), and a batch writes what has changed. A query that has a
+    # checkpoint keeps the state store that it began with.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 # Spark sets it to true itself, when the program is in Python and starts the JVM: as for a shell.
 CONSOLE_PROGRESS = "spark.ui.showConsoleProgress"

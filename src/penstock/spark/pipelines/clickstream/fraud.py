@@ -3,8 +3,8 @@
 Windows can't say "six within any minute, and then one alert": windows that stand still miss what
 crosses their edges, and those that slide tell of one attack many times. So each rule and subject
 has a memory of its own, kept by Spark with the checkpoint, and dropped by event time when nothing
-in it can matter any more. `applyInPandasWithState` does with Spark's default state store;
-`transformWithState` needs RocksDB, which takes seconds to start, and has nothing more for us.
+in it can matter any more. `applyInPandasWithState` does with any state store;
+`transformWithState` needs RocksDB, and has nothing more for us.
 """
 
 import json
