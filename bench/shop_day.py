@@ -100,7 +100,7 @@ class ShopDay:
         self._proof = Proof()
         self._outputs = Outputs(OUTPUTS)
         self._dice = random.Random(f"kills {plan.seed}")
-        self._came = asyncio.Event()  # rows, since the last kill
+        self._came = asyncio.Event()  # rows, since somebody waits for them
         self._may_kill = asyncio.Event()
         self._may_kill.set()
         self._findings: list[Finding] = []
@@ -176,13 +176,13 @@ class ShopDay:
     # Kills.
 
     async def _kill_in_turn(self, cluster: Cluster) -> None:
-        """A kill of the idle proves little: each waits until something has come out again."""
+        """A kill of the idle proves little: each waits until rows come out."""
         assert self._plan.kill_every_seconds is not None
         for number in itertools.count():
-            self._came.clear()
             await asyncio.sleep(self._plan.kill_every_seconds)
-            await self._came.wait()
             await self._may_kill.wait()
+            self._came.clear()
+            await self._came.wait()
             # What is begun here comes to its end: a task that is cancelled leaves nothing down.
             await asyncio.shield(self._kill_driver() if number % 2 else self._kill_node(cluster))
 

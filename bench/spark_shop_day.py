@@ -199,7 +199,7 @@ def show(
             on_disk = stored.get(str(query["query"]), 0)
             print(
                 f"state of {query['query']}: {rows:,} rows, {used / MIB:,.1f} MiB in memory,"
-                f" {on_disk / MIB:,.1f} MiB in the checkpoint"
+                f" {on_disk / MIB:,.2f} MiB in the checkpoint"
             )
     print(
         f"verdict: {'' if outcome.proven else 'NOT '}exactly once and in order (seed {plan.seed})"
