@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ConnectionLost
 from penstock.spark.connection import connect
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared, SinkRecord
@@ -52,6 +53,8 @@ CLAIM_POLL_MS = 50
 # seconds, and then some.
 KILL_MS_MAX = 4_000
 WATCH_POLL_MS = 250
+LOST_ANSWERS_MAX = 5  # of brokers that go, one after the other, while a batch is planned
+LOST_ANSWER_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +278,18 @@ async def _need_output_topic(cluster: Cluster, options: SinkOptions) -> None:
 
 
 async def _plan(cluster: Cluster, options: SinkOptions, sink: str, *, is_new: bool = False) -> Plan:
+    """Asked again when a broker goes while it answers: nothing is changed by it, and else
+    the query would fail though other brokers are there.
+    """
+    for _ in range(LOST_ANSWERS_MAX):
+        try:
+            return await _planned(cluster, options, sink, is_new=is_new)
+        except ConnectionLost:
+            await asyncio.sleep(LOST_ANSWER_SECONDS)
+    return await _planned(cluster, options, sink, is_new=is_new)
+
+
+async def _planned(cluster: Cluster, options: SinkOptions, sink: str, *, is_new: bool) -> Plan:
     decisions = _decisions(cluster, options)
     await decisions.make()
     two_phase = await has_two_phase(cluster, sink, options.two_phase)
