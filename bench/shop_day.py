@@ -121,22 +121,23 @@ class ShopDay:
         return Outcome(findings=self._findings, course=self.course, in_time=in_time)
 
     async def _run(self, cluster: Cluster) -> None:
-        if self._plan.rate is None:
-            await self._send(cluster, self._plan.count)
-            self._say(f"{self.course.sent:,} events are in the topics: Spark starts")
-        self.course.began_s = time.monotonic()
-        self._driver.start()
         async with asyncio.TaskGroup() as beside:
-            tasks = [
-                beside.create_task(self._outputs.read_on(cluster, self._note_rows)),
-                beside.create_task(self._watch()),
-            ]
+            tasks = [beside.create_task(self._watch())]
+            if self._plan.rate is None:
+                await self._send(cluster, self._plan.count)
+                self._say(f"{self.course.sent:,} events are in the topics: Spark starts")
+            self.course.began_s = time.monotonic()
+            self._driver.start()
+            reading = self._outputs.read_on(cluster, self._note_rows)
+            tasks.append(beside.create_task(reading))
+            killing = None
             if self._plan.kill_every_seconds is not None:
-                tasks.append(beside.create_task(self._kill_in_turn(cluster)))
+                killing = beside.create_task(self._kill_in_turn(cluster))
+                tasks.append(killing)
             if self._plan.rate is not None:
                 await self._send_the_day(cluster)
-                for task in tasks[2:]:
-                    task.cancel()  # what is left is to come out undisturbed
+                if killing is not None:
+                    killing.cancel()  # what is left is to come out undisturbed
             self._findings = await self._all_out()
             for task in tasks:
                 task.cancel()
