@@ -150,20 +150,22 @@ class Instance:
         """
         group = self.application.transactional_id
         coordinators = Coordinators(self.session.cluster)
+        history = self.lab.history.transactions
         while True:
+            least = {place: history.committed_offset(group, place) for place in places}
             found = await committed_offsets(coordinators, group, places, stable=True)
             refused = [told for told in found.values() if isinstance(told, Refused)]
             if not refused:
                 break
             is_unstable = refused[0].code is ErrorCode.UNSTABLE_OFFSET_COMMIT
-            if not is_unstable or self.lab.history.transactions.nothing_promised:
+            if not is_unstable or history.nothing_promised:
                 raise refused[0]
             await asyncio.sleep(0.05)
         positions = {}
         for place in places:
             told = found.get(place)
             positions[place] = int(told.offset) if isinstance(told, Committed) else 0
-            self.lab.history.transactions.see_offset(group, place, positions[place])
+            history.see_offset(group, place, positions[place], least=least[place])
         return positions
 
     async def _transaction(self, positions: Positions, inputs: list[ConsumedRecord]) -> bool:

@@ -105,17 +105,32 @@ class TransactionHistory:
             )
         self.ended(attempt, committed=True, seen_by=f"{place} shows offset {offset}")
 
-    def see_offset(self, transactional_id: str, place: TopicPartition, offset: int) -> None:
-        """The offset that is committed there for an application, as of now."""
+    def committed_offset(self, transactional_id: str, place: TopicPartition) -> int:
+        """The largest that is known to be committed there for an application, as of now."""
+        return max(
+            (
+                attempt.inputs[place][1]
+                for attempt in self.attempts.values()
+                if attempt.transactional_id == transactional_id
+                and place in attempt.inputs
+                and attempt.committed is True
+            ),
+            default=0,
+        )
+
+    def see_offset(
+        self, transactional_id: str, place: TopicPartition, offset: int, *, least: int
+    ) -> None:
+        """The offset that is committed there for an application, as somebody was told who has asked
+        when `least` was committed: a reply may have been on its way for long.
+        """
         if self.nothing_promised:
             return
-        least, told = 0, None
+        told = None
         for attempt in self.attempts.values():
             if attempt.transactional_id != transactional_id or place not in attempt.inputs:
                 continue
             until = attempt.inputs[place][1]
-            if attempt.committed is True:
-                least = max(least, until)
             if until == offset and (attempt.may_commit or attempt.committed is True):
                 told = attempt
         if offset < least:
