@@ -127,6 +127,9 @@ class MovingReader(_Moving):
                 "group.id": self.name,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
+                # With the default, librdkafka forgets a broker that is stopped, but not that it
+                # coordinates the group; then a commit may never return.
+                "metadata.recovery.strategy": "none",
             }
         )
         consumer.subscribe([self._topic])
