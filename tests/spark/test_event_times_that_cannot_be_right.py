@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.spark import dead_letter
-from penstock.spark.dead_letter_headers import REASON, Letter, letter_of
+from penstock.spark.dead_letter_headers import Letter, letter_of
 from penstock.spark.pipelines.clickstream import fraud
 from penstock.spark.pipelines.clickstream import steps as clickstream
 from penstock.spark.pipelines.clickstream.rules import CARD_BURST
@@ -27,72 +27,15 @@ from rig.pipeline_input import make_topics, produce
 from rig.record_stream import streamed
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
+from rig.timed_events import IN_2099_MS, MINUTE_MS, letters, minute, order, payment, purchase
 
-IN_2099_MS = 4_070_908_800_000
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+SECOND_MS, HOUR_MS, DAY_MS = 1_000, 3_600_000, 86_400_000
 AHEAD_MS, BEHIND_MS = DEFAULT_BOUNDS.ahead_ms_max, DEFAULT_BOUNDS.behind_ms_max
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
-def order(number: int, at_ms: int, *, ordered_ms: int | None = None) -> dict[str, object]:
-    return {
-        "event_id": f"o-{number}",
-        "order_id": str(number),
-        "customer_id": "ann",
-        "event": "created",
-        "version": 1,
-        "region": "north",
-        "items": [],
-        "total_cents": 100,
-        "shipping": "standard",
-        "ordered_at": moment(at_ms if ordered_ms is None else ordered_ms),
-        "at": moment(at_ms),
-    }
-
-
-def payment(number: int, at_ms: int, *, ordered_ms: int | None = None) -> dict[str, object]:
-    return {
-        "event_id": f"p-{number}",
-        "transaction_id": str(number),
-        "order_id": str(number),
-        "customer_id": "ann",
-        "event": "completed",
-        "attempt": 1,
-        "version": 2,
-        "region": "north",
-        "amount_cents": 100,
-        "reason": None,
-        "ordered_at": moment(at_ms if ordered_ms is None else ordered_ms),
-        "at": moment(at_ms),
-    }
-
-
-def purchase(number: int, at_ms: int) -> dict[str, object]:
-    return {
-        "event_id": f"e-{number}",
-        "user_id": "u1",
-        "kind": "purchase",
-        "at_ms": at_ms,
-        "device": "phone",
-        "country": "DE",
-        "card": "c1",
-        "amount_cents": 100,
-    }
-
-
 def record(topic: str, fields: dict[str, object], timestamp_ms: int) -> Event:
     return json_event(topic, key="k", fields=fields, timestamp_ms=timestamp_ms)
-
-
-def minute(number: int) -> int:
-    return START_MS + number * MINUTE_MS
-
-
-def letters(rows: Sequence[Row], topic: str) -> list[tuple[bytes, str]]:
-    """Values and reasons."""
-    return [
-        (bytes(row.value), dict(row.headers)[REASON].decode()) for row in rows if row.topic == topic
-    ]
 
 
 def test_orders_and_payments_after_one_of_2099_are_all_counted(

@@ -1,7 +1,6 @@
 """Events of 1970 are dead letters, as those of 2099; where no watermark is, both count as any."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,72 +8,37 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from penstock.spark import dead_letter
-from penstock.spark.dead_letter_headers import REASON
 from penstock.spark.pipelines.cdc import steps as cdc
 from penstock.spark.pipelines.clickstream import fraud
 from penstock.spark.pipelines.clickstream import steps as clickstream
 from penstock.spark.pipelines.clickstream.rules import CARD_BURST
 from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce import steps as commerce
-from penstock.spark.pipelines.commerce.generate import moment
 from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS
 from penstock.spark.pipelines.generated import START_MS, Event, json_event
 from penstock.spark.pipelines.replay import steps as replay
 from penstock.spark.pipelines.wordcount import steps as wordcount
 from rig.record_stream import streamed
+from rig.timed_events import IN_2099_MS, letters, minute, payment, purchase
 
-MINUTE_MS = 60_000
-IN_1970_MS, IN_2099_MS = 86_400_000, 4_070_908_800_000
-
-
-def minute(number: int) -> int:
-    return START_MS + number * MINUTE_MS
+IN_1970_MS = 86_400_000
 
 
-def payment(number: int, at_ms: int, ordered_ms: int) -> Event:
-    fields = {
-        "event_id": f"p-{number}",
-        "transaction_id": str(number),
-        "order_id": str(number),
-        "customer_id": "ann",
-        "event": "completed",
-        "attempt": 1,
-        "version": 2,
-        "region": "north",
-        "amount_cents": 100,
-        "reason": None,
-        "ordered_at": moment(ordered_ms),
-        "at": moment(at_ms),
-    }
+def payment_of(number: int, at_ms: int) -> Event:
+    fields = payment(number, at_ms)
     record_ms = minute(number % 10)
     return json_event(names.PAYMENTS, key=str(number), fields=fields, timestamp_ms=record_ms)
 
 
-def purchase(number: int, at_ms: int, record_ms: int) -> Event:
-    fields = {
-        "event_id": f"e-{number}",
-        "user_id": "u1",
-        "kind": "purchase",
-        "at_ms": at_ms,
-        "device": "phone",
-        "country": "DE",
-        "card": "c1",
-        "amount_cents": 100,
-    }
-    return json_event("t", key="k", fields=fields, timestamp_ms=record_ms)
-
-
-def reasons(rows: Sequence[Row], topic: str) -> list[tuple[bytes, str]]:
-    return [
-        (bytes(row.value), dict(row.headers)[REASON].decode()) for row in rows if row.topic == topic
-    ]
+def purchase_of(number: int, at_ms: int, record_ms: int) -> Event:
+    return json_event("t", key="k", fields=purchase(number, at_ms), timestamp_ms=record_ms)
 
 
 def test_payments_of_1970_are_dead_letters_and_all_others_are_counted(
     spark: SparkSession, folder: Path
 ) -> None:
-    wrong = payment(90, IN_1970_MS, IN_1970_MS)
-    good = [payment(number, minute(number), minute(number)) for number in range(6)]
+    wrong = payment_of(90, IN_1970_MS)
+    good = [payment_of(number, minute(number)) for number in range(6)]
     # In the second batch: the watermark is there already.
     batches = [good[:2], [wrong, *good[2:4]], good[4:]]
 
@@ -93,7 +57,7 @@ def test_payments_of_1970_are_dead_letters_and_all_others_are_counted(
     views = [json.loads(row.value) for row in rows("order_view", commerce.order_view, "update")]
     assert sorted(view["order_id"] for view in views) == [str(number) for number in range(6)]
     routed = rows("routed", commerce.routed, "append")
-    assert reasons(routed, names.DEAD_LETTERS) == [(wrong.value, DEFAULT_BOUNDS.too_early("at"))]
+    assert letters(routed, names.DEAD_LETTERS) == [(wrong.value, DEFAULT_BOUNDS.too_early("at"))]
     assert len([row for row in routed if row.topic == names.LEDGER]) == len(good)
 
 
@@ -101,13 +65,13 @@ def test_clicks_of_1970_are_dead_letters_and_all_others_are_counted(
     spark: SparkSession, folder: Path
 ) -> None:
     visits = [
-        purchase(number, at_ms, at_ms)
+        purchase_of(number, at_ms, at_ms)
         for number, at_ms in enumerate(
             minute(hour * 60) + shot * 1_000 for hour in (0, 1) for shot in range(5)
         )
     ]
-    wrong = purchase(90, IN_1970_MS, minute(60))
-    last = purchase(10, minute(180), minute(180))
+    wrong = purchase_of(90, IN_1970_MS, minute(60))
+    last = purchase_of(10, minute(180), minute(180))
     batches = [visits[:5], [wrong], visits[5:], [last]]
 
     def rows(name: str, step: Any) -> list[Row]:
@@ -132,7 +96,7 @@ def test_clicks_of_1970_are_dead_letters_and_all_others_are_counted(
         (CARD_BURST.name, minute(60)),
     ]
     bad = rows("letters", lambda events: dead_letter.letters(events, dead_letters="dead"))
-    assert reasons(bad, "dead") == [(wrong.value, DEFAULT_BOUNDS.too_early("at_ms"))]
+    assert letters(bad, "dead") == [(wrong.value, DEFAULT_BOUNDS.too_early("at_ms"))]
 
 
 def word(text: str, timestamp_ms: int) -> Event:
