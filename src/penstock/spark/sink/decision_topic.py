@@ -18,10 +18,8 @@ from typing import NamedTuple
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic
 from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.admin.hanging_transactions import suspects
-from penstock.client.consume.consumer import Consumer, ConsumerRules
-from penstock.client.consume.cursor import Reset
-from penstock.client.consume.fetch_request import FetchRules
-from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.compacted_topic import EndNotReached, read_range
+from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.consume.offsets import When, offsets_of
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
@@ -50,7 +48,6 @@ REPLICAS_FOR_MIN_IN_SYNC = 3
 MIN_IN_SYNC_OF_THREE = {"min.insync.replicas": "2"}
 READ_MS_MAX = 60_000
 EXPLAIN_MS_MAX = 10_000
-POLL_MS = 100
 FIRST = Offset(0)
 MADE_MS_MAX = 10_000
 ELECTIONS_MAX = 10  # of a partition, while it is read
@@ -279,22 +276,15 @@ class DecisionTopic:
         starts = {place: start for place, start in starts.items() if start < ends[place]}
         if not starts:
             return {}
-        fetch = FetchRules(isolation=Isolation.READ_COMMITTED)
-        rules = ConsumerRules(fetch=fetch, reset=Reset.EARLIEST)
         found: dict[bytes, bytes | None] = {}
+
+        def take(record: ConsumedRecord) -> None:
+            if record.key is not None:
+                found[record.key] = record.value
+
         try:
-            async with (
-                asyncio.timeout(self.read_ms_max / 1000),
-                Consumer(self.cluster, rules=rules) as consumer,
-            ):
-                await consumer.assign(starts)
-                for place, start in starts.items():
-                    consumer.seek(place, start)
-                while any(consumer.positions()[place] < ends[place] for place in starts):
-                    for record in await consumer.poll(wait_ms=POLL_MS):
-                        if record.key is not None:
-                            found[record.key] = record.value
-        except TimeoutError as error:
+            await read_range(self.cluster, starts, ends, take, idle_ms_max=self.read_ms_max)
+        except EndNotReached as error:
             raise TimedOut(
                 f"topic {self.name}: decisions could not be read within {self.read_ms_max} ms"
                 f"{await self._held_back_by(starts)}"

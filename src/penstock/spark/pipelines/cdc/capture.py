@@ -29,16 +29,11 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from penstock.client.consume.consumer import Consumer, ConsumerRules
-from penstock.client.consume.cursor import Reset
-from penstock.client.consume.fetch_request import FetchRules
-from penstock.client.consume.isolation import Isolation
-from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.consume.compacted_topic import last_values
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ConnectionLost, TimedOut, Unreachable
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import PenstockError
-from penstock.model.identity import TopicPartition
 from penstock.spark.connection import connect, run
 from penstock.spark.options import ConnectionOptions
 from penstock.spark.pipelines.cdc.pgoutput import (
@@ -64,8 +59,6 @@ TRANSACTION_MS_MAX = 900_000  # as much as brokers allow by default: the rows of
 PAUSE_SECONDS = 0.2
 SLOT_ATTEMPTS_MAX = 50
 TROUBLE_PAUSE_SECONDS = 2.0
-POLL_MS = 100
-POSITION_SECONDS_MAX = 60
 
 # What goes away by itself.
 AWAY = (Unreachable, ConnectionLost, TimedOut, DatabaseUnreachable, psycopg.OperationalError)
@@ -204,26 +197,8 @@ def slot_name(source: Source, cluster_id: str) -> str:
 
 async def last_position(cluster: Cluster, source: Source) -> Position | None:
     """The commit up to which the cluster has everything. Ask as the only one who writes."""
-    place = TopicPartition(source.positions, 0)
-    [end] = (await offsets_of(cluster, [place], When.LATEST)).values()
-    rules = ConsumerRules(
-        fetch=FetchRules(isolation=Isolation.READ_COMMITTED), reset=Reset.EARLIEST
-    )
-    found: Position | None = None
-    try:
-        async with (
-            asyncio.timeout(POSITION_SECONDS_MAX),
-            Consumer(cluster, rules=rules) as consumer,
-        ):
-            await consumer.assign([place])
-            consumer.seek(place, 0)
-            while consumer.positions()[place] < end:
-                for record in await consumer.poll(wait_ms=POLL_MS):
-                    if record.key == source.name.encode() and record.value is not None:
-                        found = decode_position(record.value)
-    except TimeoutError as error:
-        raise TimedOut(f"topic {source.positions} could not be read to its end") from error
-    return found
+    found = (await last_values(cluster, source.positions)).get(source.name.encode())
+    return None if found is None else decode_position(found)
 
 
 async def _begin(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.client.consume.compacted_topic import committed_ends
 from penstock.client.network.cluster import Cluster
 from penstock.model.error import PenstockError
 from penstock.spark.connection import connect, run
@@ -110,7 +111,7 @@ def point(place: Place, wanted: Pointer) -> Pointer:
 def ledger_ends(place: Place) -> views.Ends:
     async def work() -> views.Ends:
         async with _cluster(place) as cluster:
-            return await views.ends_of(cluster, LEDGER)
+            return await committed_ends(cluster, LEDGER)
 
     return run(work())
 
