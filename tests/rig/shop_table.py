@@ -8,17 +8,24 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from penstock.client.consume.fetched_data import ConsumedRecord
-from penstock.spark.pipelines.cdc.capture import Source, capture
+from penstock.spark.pipelines.cdc.capture import capture
+from penstock.spark.pipelines.cdc.source import Source
 
 
-def source_of(dsn: str, topic: str, positions: str) -> Source:
+def source_of(dsn: str, topic: str, positions: str, events: str) -> Source:
     """Slots of all databases of a server have different names."""
     name = f"shop_{conninfo_to_dict(dsn)['dbname']}"
-    return Source(dsn=dsn, name=name, topics={"public.products": topic}, positions=positions)
+    return Source(
+        dsn=dsn,
+        name=name,
+        topics={"public.products": topic},
+        positions=positions,
+        events=events,
+    )
 
 
-def capture_all(dsn: str, topic: str, positions: str, bootstrap: str) -> int:
-    return capture(source_of(dsn, topic, positions), bootstrap)
+def capture_all(dsn: str, topic: str, positions: str, events: str, bootstrap: str) -> int:
+    return capture(source_of(dsn, topic, positions, events), bootstrap)
 
 
 def products(dsn: str) -> dict[int, dict[str, object]]:

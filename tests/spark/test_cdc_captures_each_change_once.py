@@ -10,15 +10,11 @@ import psycopg
 import pytest
 
 from penstock.spark.pipelines.cdc import capture as capture_module
-from penstock.spark.pipelines.cdc.capture import (
-    NoPrimaryKey,
-    OtherDatabase,
-    SlotLost,
-    Source,
-    capture,
-    capture_beside,
-)
+from penstock.spark.pipelines.cdc import change_writer, replication_stream
+from penstock.spark.pipelines.cdc.capture import OtherDatabase, capture, capture_beside
+from penstock.spark.pipelines.cdc.database import NoPrimaryKey, UnknownTable
 from penstock.spark.pipelines.cdc.generate import feed
+from penstock.spark.pipelines.cdc.replication_stream import SlotLost
 from penstock.spark.tables.errors import DatabaseUnreachable
 from rig.clients.confluent import ConfluentClient
 from rig.killed_lines import Killer
@@ -27,17 +23,17 @@ from rig.serve import ServedNode
 from rig.shop_table import capture_all, place_in_log, products, source_of, told, told_twice
 from rig.sink_output import committed_records, open_transactional_ids
 
+Topics = tuple[str, str, str]
+
 
 @pytest.fixture
-def topics(topic: Callable[..., str]) -> tuple[str, str]:
-    """One for changes, one for positions."""
+def topics(topic: Callable[..., str]) -> Topics:
+    """One for changes, one for positions, one for events."""
     compacted = {"cleanup.policy": "compact"}
-    return topic(partitions=3, **compacted), topic(partitions=1, **compacted)
+    return topic(partitions=3, **compacted), topic(**compacted), topic()
 
 
-def test_a_topic_follows_its_table(
-    node: ServedNode, postgres: str, topics: tuple[str, str]
-) -> None:
+def test_a_topic_follows_its_table(node: ServedNode, postgres: str, topics: Topics) -> None:
     feed(postgres, 1, transactions_max=100)
     captured = capture_all(postgres, *topics, node.bootstrap)
     assert captured == 0, "all of it is in the snapshot"
@@ -59,10 +55,10 @@ def test_a_topic_follows_its_table(
 
 
 def test_a_capture_killed_at_any_line_loses_and_repeats_nothing(
-    node: ServedNode, postgres: str, topics: tuple[str, str]
+    node: ServedNode, postgres: str, topics: Topics
 ) -> None:
     feed(postgres, 0, transactions_max=10)
-    with Killer(capture_all, capture_module) as killer:
+    with Killer(capture_all, capture_module, change_writer, replication_stream) as killer:
         for line in killer.lines():
             feed(postgres, line, transactions_max=2)
             if killer.survives(line, postgres, *topics, node.bootstrap):
@@ -73,25 +69,26 @@ def test_a_capture_killed_at_any_line_loses_and_repeats_nothing(
     assert not told_twice(records)
     identity = source_of(postgres, *topics).transactional_id
     assert identity not in open_transactional_ids(node.bootstrap)
-    assert line > 30
+    assert line > 100
 
 
 def test_what_cannot_be_captured_is_told_in_one_line(
-    node: ServedNode, postgres: str, topics: tuple[str, str]
+    node: ServedNode, postgres: str, topics: Topics
 ) -> None:
     with psycopg.connect(postgres) as connection:
         connection.execute("CREATE TABLE loose (id int)")
-    source = Source(dsn=postgres, name="x", topics={"public.loose": topics[0]}, positions=topics[1])
-    with pytest.raises(NoPrimaryKey, match=r"public\.loose has no primary key"):
+    source = source_of(postgres, *topics)
+    with pytest.raises(UnknownTable, match=r"the database has no table public\.products$"):
         capture(source, node.bootstrap)
-    away = Source(dsn="host=127.0.0.1 port=1", name="x", topics={}, positions=topics[1])
+    loose = replace(source, topics={"public.loose": topics[0]})
+    with pytest.raises(NoPrimaryKey, match=r"public\.loose has no primary key"):
+        capture(loose, node.bootstrap)
+    away = replace(source, dsn="host=127.0.0.1 port=1")
     with pytest.raises(DatabaseUnreachable, match=r"PostgreSQL at 127\.0\.0\.1:1"):
         capture(away, node.bootstrap)
 
 
-def test_a_slot_that_is_gone_is_told(
-    node: ServedNode, postgres: str, topics: tuple[str, str]
-) -> None:
+def test_a_slot_that_is_gone_is_told(node: ServedNode, postgres: str, topics: Topics) -> None:
     feed(postgres, 1, transactions_max=2)
     capture_all(postgres, *topics, node.bootstrap)
     with psycopg.connect(postgres) as connection:
@@ -104,7 +101,7 @@ def test_a_slot_that_is_gone_is_told(
 
 
 def test_two_clusters_follow_one_database(
-    node: ServedNode, postgres: str, topics: tuple[str, str], folder: Path
+    node: ServedNode, postgres: str, topics: Topics, folder: Path
 ) -> None:
     second = ServedNode(data=folder / "second")
     second.start()
@@ -126,7 +123,7 @@ def test_two_clusters_follow_one_database(
 
 
 def test_another_database_is_not_taken_for_the_first(
-    node: ServedNode, databases: Databases, topics: tuple[str, str]
+    node: ServedNode, databases: Databases, topics: Topics
 ) -> None:
     first, other = databases.fresh(), databases.fresh()
     for dsn in (first, other):
@@ -138,7 +135,7 @@ def test_another_database_is_not_taken_for_the_first(
 
 
 def test_a_capture_that_cannot_go_on_ends_its_queries(
-    node: ServedNode, postgres: str, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    node: ServedNode, postgres: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
     source = source_of(postgres, *topics)  # of a table that is not there

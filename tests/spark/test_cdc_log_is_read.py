@@ -4,16 +4,23 @@ import pytest
 
 from penstock.spark.pipelines.cdc.pgoutput import (
     BadLog,
+    Begin,
+    CapturedTable,
     Change,
+    Column,
+    Commit,
+    Decoder,
+    Event,
     Kind,
-    Transaction,
+    Schema,
+    TableRenamed,
+    Truncate,
     lsn_number,
     lsn_text,
-    transactions,
     typed,
 )
 
-KEYS = {"public.t": ("id",)}
+TYPES = {23: "integer", 25: "text"}
 # CREATE TABLE t (id int PRIMARY KEY, v text)
 RELATION = (
     b"R\x00\x00@\x01public\x00t\x00d\x00\x02\x01id\x00\x00\x00\x00\x17\xff\xff\xff\xff"
@@ -41,50 +48,95 @@ DELETED = [
 ]
 
 
+# TRUNCATE t RESTART IDENTITY
+TRUNCATED = b"T\x00\x00\x00\x01\x02\x00\x00@\x01"
+SCHEMA = Schema(
+    table="public.t",
+    columns=(
+        Column(name="id", type="integer", modifier=None),
+        Column(name="v", type="text", modifier=None),
+    ),
+)
+
+
 def change(kind: Kind, key: int, row: dict[str, object] | None) -> Change:
     return Change(table="public.t", kind=kind, key=(key,), row=row)
 
 
+def events(*messages: bytes, after: str = "0/0", table: str = "public.t") -> list[Event]:
+    captured = CapturedTable(key=("id",), after_lsn=lsn_number(after))
+    decoder = Decoder({table: captured}, TYPES)
+    return [event for message in messages for event in decoder.read(message)]
+
+
 def test_transactions_are_read_as_they_were_committed() -> None:
-    inserted, renumbered, deleted = transactions([*INSERTED, *RENUMBERED, *DELETED], KEYS)
-    assert inserted == Transaction(
+    begin, schema, *inserted, commit = events(*INSERTED)
+    assert begin == Begin(
         commit_lsn=lsn_number("0/1B1ADE0"),
-        end_lsn=lsn_number("0/1B1AE10"),
         committed_ms=1_794_750_506_892,
-        changes=(
-            change(Kind.INSERT, 1, {"id": 1, "v": "a"}),
-            change(Kind.INSERT, 2, {"id": 2, "v": None}),
-        ),
     )
-    assert deleted.changes == (change(Kind.DELETE, 1, None),)
-    assert inserted.commit_lsn < renumbered.commit_lsn < deleted.commit_lsn
+    assert schema == SCHEMA
+    assert inserted == [
+        change(Kind.INSERT, 1, {"id": 1, "v": "a"}),
+        change(Kind.INSERT, 2, {"id": 2, "v": None}),
+    ]
+    assert commit == Commit(commit_lsn=lsn_number("0/1B1ADE0"), end_lsn=lsn_number("0/1B1AE10"))
+    assert events(*INSERTED, *DELETED)[-2] == change(Kind.DELETE, 1, None)
 
 
 def test_a_row_with_a_new_key_is_one_gone_and_one_there() -> None:
-    _, renumbered = transactions([*INSERTED, *RENUMBERED], KEYS)
-    assert renumbered.changes == (
+    assert events(*INSERTED, *RENUMBERED)[-3:-1] == [
         change(Kind.DELETE, 2, None),
         change(Kind.UPDATE, 3, {"id": 3, "v": None}),
-    )
+    ]
 
 
 def test_a_value_that_was_not_sent_is_taken_from_the_old_row() -> None:
     row = b"\x00\x02t\x00\x00\x00\x017u"
     whole = b"\x00\x02t\x00\x00\x00\x017t\x00\x00\x00\x04long"
-    end = INSERTED[-1]
-    [told] = transactions([RELATION, b"U\x00\x00@\x01O" + whole + b"N" + row, end], KEYS)
-    assert told.changes == (change(Kind.UPDATE, 7, {"id": 7, "v": "long"}),)
+    update = b"U\x00\x00@\x01O" + whole + b"N" + row
+    assert events(INSERTED[0], RELATION, update)[-1] == change(
+        Kind.UPDATE, 7, {"id": 7, "v": "long"}
+    )
     with pytest.raises(BadLog, match=r"ALTER TABLE public\.t REPLICA IDENTITY FULL"):
-        transactions([RELATION, b"U\x00\x00@\x01N" + row, end], KEYS)
+        events(INSERTED[0], RELATION, b"U\x00\x00@\x01N" + row)
 
 
-def test_a_transaction_without_its_end_is_not_told() -> None:
-    assert transactions(INSERTED[:-1], KEYS) == []
+def test_truncation_names_the_table() -> None:
+    _, _, truncate = events(INSERTED[0], RELATION, TRUNCATED)
+    assert truncate == Truncate(table="public.t")
+
+
+def test_what_a_topic_has_already_and_other_tables_are_not_decoded() -> None:
+    undecodable = b"U\x00\x00@\x01N\x00\x02t\x00\x00\x00\x017u"
+    messages = [INSERTED[0], RELATION, undecodable, TRUNCATED, INSERTED[-1]]
+    assert [type(one) for one in events(*messages, after="0/1B1ADE0")] == [Begin, Commit]
+    assert [type(one) for one in events(*messages, table="public.other")] == [Begin, Commit]
+
+
+def test_a_table_is_described_when_it_is_first_changed_and_when_it_differs() -> None:
+    wider = (
+        b"R\x00\x00@\x01public\x00t\x00d\x00\x02\x01id\x00\x00\x00\x00\x17\xff\xff\xff\xff"
+        b"\x00w\x00\x00\x00\x00\x19\xff\xff\xff\xff"
+    )
+    insert = b"I\x00\x00@\x01N\x00\x02t\x00\x00\x00\x015n"
+    found = events(INSERTED[0], RELATION, insert, RELATION, insert, wider, insert)
+    schemas = [one for one in found if isinstance(one, Schema)]
+    assert [[column.name for column in one.columns] for one in schemas] == [
+        ["id", "v"],
+        ["id", "w"],
+    ]
+
+
+def test_a_table_under_another_name_is_refused() -> None:
+    renamed = RELATION.replace(b"public\x00t", b"public\x00s")
+    with pytest.raises(TableRenamed, match=r"public\.t is now public\.s"):
+        events(INSERTED[0], RELATION, renamed)
 
 
 def test_a_message_of_unknown_kind_is_refused() -> None:
     with pytest.raises(BadLog, match="unknown kind b'Z'"):
-        transactions([b"Z"], KEYS)
+        events(b"Z")
 
 
 @pytest.mark.parametrize(

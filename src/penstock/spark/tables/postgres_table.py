@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import psycopg
 import pyarrow
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from penstock.spark.tables.batches import Batch, Verdict, Written, judge
 from penstock.spark.tables.errors import (
@@ -32,6 +31,7 @@ from penstock.spark.tables.errors import (
     WrongColumns,
     WrongKeys,
 )
+from penstock.spark.tables.postgres_errors import address, one_line
 from penstock.spark.tables.postgres_text import CSV, csv_chunks
 
 CONNECT_SECONDS = 10
@@ -246,20 +246,3 @@ def _errors_translated(target: Target) -> Iterator[None]:
         ) from error
     except psycopg.Error as error:
         raise TableError(f"{target.table}: {one_line(error)}") from error
-
-
-def address(dsn: str) -> str:
-    """Where a DSN leads to, without what is secret in it."""
-    try:
-        parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        return "the DSN of PostgreSQL"
-    place = f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}"
-    return f"PostgreSQL at {place}, database {parts.get('dbname', '?')}"
-
-
-def one_line(error: psycopg.Error) -> str:
-    """What went wrong and where in the data, without the statement."""
-    said = error.diag.message_primary or str(error).strip().replace("\n", " ")
-    context = (error.diag.context or "").partition("\n")[0]
-    return f"{said} ({context})" if context else said

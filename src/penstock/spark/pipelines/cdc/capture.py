@@ -1,144 +1,132 @@
 """Changes of tables of PostgreSQL into topics, each once, by logical decoding.
 
-The server keeps its log for a slot; `pgoutput` comes with every server, whose `wal_level` must be
-`logical`. A round:
+The server keeps its log for a slot and sends it as it is written; `pgoutput` comes with every
+server, whose `wal_level` must be `logical`.
 
-    peek       whole transactions of the database, which stay in the slot
+    receive    transactions of the database, from the slot
     write      their changes and the position of the last one, in one transaction of the cluster
-    advance    the slot, so that the server may forget them
+    confirm    the position to the server, which may then forget its log up to there
 
-Whoever dies after `write` finds the position in the cluster and passes over what is there already;
-whoever dies before has written nothing. The transactional id keeps a second one of the same name
-from writing: the newer fences the older, and reads the position only then.
+A capture that dies after `write` finds the position in the cluster and passes over what is there
+already; one that dies before has written nothing. The transactional id keeps a second one of the
+same name from writing: the newer fences the older, and reads the position only then.
 
-The first round is another one: where the cluster has no position yet, a new slot is made, and the
-rows that the tables had at that moment are written with its position. A slot is one cluster's, and
-has that one's id in its name: others on the same database have their own. What a record looks like,
-`record` says. TRUNCATE is not told.
+A table that the cluster has no position of begins with its rows as they are: for the first tables a
+new slot is made, for later ones a temporary one beside it, whose snapshot says from which
+transaction on the table's changes count. A slot belongs to one cluster and has that one's id in its
+name: others on the same database have their own. `record` says what records look like.
 """
 
 import asyncio
-import hashlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import LiteralString
+from dataclasses import dataclass, replace
 
 import psycopg
-from psycopg import sql
 
-from penstock.client.consume.compacted_topic import last_values
+from penstock.client.consume.compacted_topic import FIRST, committed_ends, last_values, read_range
+from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ConnectionLost, TimedOut, Unreachable
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import PenstockError
 from penstock.spark.connection import connect, run
 from penstock.spark.options import ConnectionOptions
-from penstock.spark.pipelines.cdc.pgoutput import (
-    Change,
-    Transaction,
-    lsn_text,
-    transactions,
+from penstock.spark.pipelines.cdc.change_writer import ChangeWriter, check_key, send_position
+from penstock.spark.pipelines.cdc.database import (
+    DATABASE,
+    LOG_END,
+    Connection,
+    TableForm,
+    connected,
+    forms_of,
+    publish,
+    text,
+    type_names,
 )
+from penstock.spark.pipelines.cdc.pgoutput import CapturedTable, Decoder, Kind, lsn_number
 from penstock.spark.pipelines.cdc.record import (
+    KnownSchema,
     Position,
     decode_position,
-    encode_position,
+    decode_schema,
+    encode_schema,
     headers_of,
     key_of,
     value_of,
 )
+from penstock.spark.pipelines.cdc.replication_stream import (
+    SLOT_ATTEMPTS_MAX,
+    SLOT_PAUSE_SECONDS,
+    Reached,
+    ReplicationStream,
+    SlotInUse,
+    replication_stream,
+)
 from penstock.spark.pipelines.cdc.snapshot import new_slot, rows_of
+from penstock.spark.pipelines.cdc.source import Source, slot_name
 from penstock.spark.tables.errors import DatabaseUnreachable
-from penstock.spark.tables.postgres_table import address, one_line
 
-ROUND_CHANGES_MAX = 5_000  # a single transaction of the database may have more
 TRANSACTION_MS_MAX = 900_000  # as much as brokers allow by default: the rows of a large table
-PAUSE_SECONDS = 0.2
-SLOT_ATTEMPTS_MAX = 50
+WAIT_SECONDS = 0.2
 TROUBLE_PAUSE_SECONDS = 2.0
+RULES = TransactionRules(timeout_ms=TRANSACTION_MS_MAX)
 
 # What goes away by itself.
 AWAY = (Unreachable, ConnectionLost, TimedOut, DatabaseUnreachable, psycopg.OperationalError)
 
-LOG = logging.getLogger(__name__)
-Connection = psycopg.AsyncConnection[tuple[object, ...]]
-
-PRIMARY_KEYS = """
-    SELECT n.nspname || '.' || c.relname, array_agg(a.attname::text ORDER BY k.place)
-    FROM pg_publication_tables AS p
-    JOIN pg_namespace AS n ON n.nspname = p.schemaname
-    JOIN pg_class AS c ON c.relname = p.tablename AND c.relnamespace = n.oid
-    JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
-    CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (number, place)
-    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number
-    WHERE p.pubname = %s GROUP BY 1
-"""
-PEEK = """
-    SELECT data FROM pg_logical_slot_peek_binary_changes(
-        %(slot)s, %(until)s, %(count)s, 'proto_version', '1', 'publication_names', %(publication)s)
-"""
 DROP = """
     SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
     WHERE slot_name = %(slot)s AND database = current_database()
 """
-LOG_END = "SELECT pg_current_wal_lsn()::text"
-DATABASE = """
-    SELECT system_identifier || '/' || current_database() FROM pg_control_system()
-"""
-ADVANCE = "SELECT pg_replication_slot_advance(%(slot)s, %(until)s)"
 
-
-class NoPrimaryKey(PenstockError):
-    """The changes of a table without one can't be told apart."""
-
-
-class SlotLost(PenstockError):
-    """The database has forgotten what was not yet captured."""
-
-
-class SlotInUse(PenstockError):
-    """Somebody else has been reading the slot for too long, or another database has it."""
+LOG = logging.getLogger(__name__)
 
 
 class OtherDatabase(PenstockError):
     """The cluster has captured the tables of another database under this name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    dsn: str
-    name: str  # of the publication, and how slots begin; lower case, digits and _
-    topics: Mapping[str, str]  # schema.table to topic
-    positions: str  # a compacted topic of one partition: how far each source is captured
+def capture(
+    source: Source,
+    bootstrap: str,
+    goes_on: Callable[[], bool] = lambda: False,
+    *,
+    settings: Mapping[str, str] | None = None,
+) -> int:
+    """Captures what there is, and then for as long as `goes_on` says; returns how many changes.
+    `settings` are those of the connection to the brokers, such as `security.protocol`.
+    """
+    brokers = ConnectionOptions(bootstrap=bootstrap, kafka=tuple((settings or {}).items()))
+    return run(_capture(source, brokers, goes_on))
 
-    @property
-    def transactional_id(self) -> str:
-        return f"cdc.{self.name}"
 
-
-def capture(source: Source, bootstrap: str, goes_on: Callable[[], bool] = lambda: False) -> int:
-    """Captures what there is, and then for as long as `goes_on` says; returns how many changes."""
-    return run(_capture(source, bootstrap, goes_on))
+def keep_capturing(
+    source: Source,
+    bootstrap: str,
+    goes_on: Callable[[], bool],
+    *,
+    settings: Mapping[str, str] | None = None,
+) -> None:
+    """The same, and waits for a database or a cluster that is away."""
+    while goes_on():
+        try:
+            capture(source, bootstrap, goes_on, settings=settings)
+        except AWAY as error:
+            LOG.warning("capture waits name=%s error=%s", source.name, " ".join(str(error).split()))
+            time.sleep(TROUBLE_PAUSE_SECONDS)
 
 
 def capture_beside(
     source: Source, bootstrap: str, *, goes_on: Callable[[], bool], ended: Callable[[], None]
 ) -> threading.Thread:
-    """The same in a thread of its own, which bears with a database or a cluster that is away. Any
-    other trouble ends it; `ended` is called when it ends, for whatever reason.
-    """
+    """The same in a thread of its own. `ended` is called when it ends, for whatever reason."""
 
     def work() -> None:
         try:
-            while goes_on():
-                try:
-                    capture(source, bootstrap, goes_on)
-                except AWAY as error:
-                    LOG.warning("capture waits name=%s error=%s", source.name, error)
-                    time.sleep(TROUBLE_PAUSE_SECONDS)
+            keep_capturing(source, bootstrap, goes_on)
         except Exception as error:
             LOG.error("capture ended name=%s error=%s", source.name, error)
             raise
@@ -150,49 +138,84 @@ def capture_beside(
     return thread
 
 
-async def _capture(source: Source, bootstrap: str, goes_on: Callable[[], bool]) -> int:
-    captured = 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What a capture goes on from: every table has its rows in its topic."""
+
+    position: Position
+    after_lsns: Mapping[str, int]  # of the captured tables
+    schemas: Mapping[str, KnownSchema]
+    forms: Mapping[str, TableForm]
+    types: Mapping[int, str]
+
+
+async def _capture(source: Source, brokers: ConnectionOptions, goes_on: Callable[[], bool]) -> int:
     async with (
-        await _connected(source.dsn) as connection,
-        connect(ConnectionOptions(bootstrap=bootstrap)) as cluster,
+        await connected(source.dsn) as connection,
+        connect(brokers) as cluster,
     ):
-        keys = await _publish(connection, source)
-        rules = TransactionRules(timeout_ms=TRANSACTION_MS_MAX)
-        async with TransactionalProducer(cluster, source.transactional_id, rules=rules) as producer:
+        await publish(connection, source)
+        async with TransactionalProducer(cluster, source.transactional_id, rules=RULES) as producer:
             view = await cluster.need([source.positions])
             slot = slot_name(source, view.cluster_id or "")
-            database = await _text(connection, DATABASE)
-            known = await last_position(cluster, source)
-            if known is None:
-                known = await _begin(connection, producer, source, keys, slot, database)
-            elif known.database != database:
-                raise OtherDatabase(
-                    f"topic {source.positions} holds positions of another database (system/name "
-                    f"{known.database}) than {database}: give this one topics of its own"
-                )
-            position = known.lsn
+            begun = await _begin(cluster, producer, connection, source, slot)
+            writer = ChangeWriter(
+                cluster,
+                producer,
+                connection,
+                source,
+                database=begun.position.database,
+                schemas=begun.schemas,
+                after_lsns=begun.after_lsns,
+            )
             # What comes later than this is for the next look, so a look has an end.
-            until = await _text(connection, LOG_END)
-            while True:
-                seen = transactions(await _peek(connection, source, slot, until), keys)
-                fresh = [one for one in seen if one.commit_lsn > position]
-                if fresh:
-                    await _write(producer, source, fresh, database)
-                    position = fresh[-1].commit_lsn
-                    captured += sum(len(one.changes) for one in fresh)
-                # All of it is in the cluster now, or none of it is for us.
-                await _advance(connection, slot, lsn_text(seen[-1].end_lsn) if seen else until)
-                if seen:
-                    continue
-                if not goes_on():
-                    return captured
-                await asyncio.sleep(PAUSE_SECONDS)
-                until = await _text(connection, LOG_END)
+            until = lsn_number(await text(connection, LOG_END))
+            async with replication_stream(source.dsn, slot=slot, publication=source.name) as stream:
+                await _follow(stream, _decoder(begun), writer, until, goes_on)
+            return writer.captured
 
 
-def slot_name(source: Source, cluster_id: str) -> str:
-    """A name that PostgreSQL takes: cluster ids have characters that it does not."""
-    return f"{source.name}_{hashlib.sha256(cluster_id.encode()).hexdigest()[:8]}"
+async def _follow(
+    stream: ReplicationStream,
+    decoder: Decoder,
+    writer: ChangeWriter,
+    until: int,
+    goes_on: Callable[[], bool],
+) -> None:
+    """Writes what the server sends, until all up to `until` is written and nobody goes on."""
+    reached = 0
+    while reached < until or goes_on():
+        sent = await stream.next(0 if writer.is_open and writer.is_between else WAIT_SECONDS)
+        match sent:
+            case bytes():
+                for event in decoder.read(sent):
+                    await writer.take(event)
+                if writer.is_full:
+                    await _commit(stream, writer)
+            case Reached(lsn):
+                if writer.is_between:
+                    # All before it is in the cluster then, or not for us.
+                    await _commit(stream, writer)
+                    await stream.confirm(lsn)
+                    reached = lsn
+            case None if writer.is_between and writer.is_open:
+                await _commit(stream, writer)
+            case None:
+                await stream.ask()
+
+
+async def _commit(stream: ReplicationStream, writer: ChangeWriter) -> None:
+    end_lsn = await writer.commit()
+    if end_lsn is not None:
+        await stream.confirm(end_lsn)
+
+
+def _decoder(begun: Begun) -> Decoder:
+    tables = {
+        table: CapturedTable(key=begun.forms[table].key, after_lsn=max(lsn, begun.position.lsn))
+        for table, lsn in begun.after_lsns.items()
+    }
+    return Decoder(tables, begun.types)
 
 
 async def last_position(cluster: Cluster, source: Source) -> Position | None:
@@ -201,126 +224,114 @@ async def last_position(cluster: Cluster, source: Source) -> Position | None:
     return None if found is None else decode_position(found)
 
 
+async def last_schemas(cluster: Cluster, source: Source) -> dict[str, KnownSchema]:
+    """How each table looked when its last record was written."""
+    found: dict[str, KnownSchema] = {}
+
+    def take(record: ConsumedRecord) -> None:
+        schema = None if record.value is None else decode_schema(record.value)
+        if schema is not None:
+            found[schema[0]] = schema[1]
+
+    ends = await committed_ends(cluster, source.events)
+    await read_range(cluster, dict.fromkeys(ends, FIRST), ends, take)
+    return found
+
+
 async def _begin(
+    cluster: Cluster,
+    producer: TransactionalProducer,
     connection: Connection,
+    source: Source,
+    slot: str,
+) -> Begun:
+    types = await type_names(connection)
+    forms = await forms_of(connection, source, types)
+    database = await text(connection, DATABASE)
+    known = await last_position(cluster, source)
+    if known is not None and known.database != database:
+        raise OtherDatabase(
+            f"topic {source.positions} holds positions of another database (system/name "
+            f"{known.database}) than {database}: give this one topics of its own"
+        )
+    schemas = {} if known is None else await last_schemas(cluster, source)
+    after_lsns = _known_tables(known, source)
+    for table in after_lsns:
+        now = KnownSchema(columns=forms[table].columns, key=forms[table].key)
+        check_key(table, schemas.setdefault(table, now), now.key)
+    fresh = {table: form for table, form in forms.items() if table not in after_lsns}
+    if known is None:
+        # A slot without a position in its cluster is of a capture that died before it wrote one.
+        await _drop(connection, slot)
+    if known is None or fresh:
+        position = await _write_rows(producer, source, slot, fresh, known, database, after_lsns)
+    elif known.tables == after_lsns:
+        position = known
+    else:
+        position = replace(known, tables=after_lsns)
+        async with producer.transaction():
+            await send_position(producer, source, position)
+    assert position.tables is not None
+    for table, form in fresh.items():
+        schemas[table] = KnownSchema(columns=form.columns, key=form.key)
+    return Begun(
+        position=position, after_lsns=position.tables, schemas=schemas, forms=forms, types=types
+    )
+
+
+def _known_tables(known: Position | None, source: Source) -> dict[str, int]:
+    if known is None:
+        return {}
+    if known.tables is None:
+        return dict.fromkeys(source.topics, known.lsn)
+    return {table: lsn for table, lsn in known.tables.items() if table in source.topics}
+
+
+async def _write_rows(
     producer: TransactionalProducer,
     source: Source,
-    keys: Mapping[str, tuple[str, ...]],
     slot: str,
+    fresh: Mapping[str, TableForm],
+    known: Position | None,
     database: str,
+    after_lsns: Mapping[str, int],
 ) -> Position:
-    """The rows that are there, and the position that goes with them; returns that position."""
-    # A slot without a position in its cluster is of somebody who died before he had written it.
-    await _from_slot(connection, DROP, {"slot": slot})
+    """The rows that tables have, and the position that goes with them; returns that position."""
+    name = slot if known is None else f"{slot}_rows"
     try:
-        async with new_slot(source.dsn, slot) as made, producer.transaction():
+        async with (
+            new_slot(source.dsn, name, temporary=known is not None) as made,
+            producer.transaction(),
+        ):
             step = 0
-            async for change in rows_of(source.dsn, made, source.topics, keys):
-                await _send(producer, source, change, made.position, step, None)
+            for table, form in fresh.items():
+                schema = encode_schema(table, KnownSchema(columns=form.columns, key=form.key))
+                headers = headers_of(Kind.SCHEMA, position=made.position, step=step)
+                await producer.send(source.events, schema, key=table.encode(), headers=headers)
                 step += 1
-            position = Position(lsn=made.position, database=database)
-            await _send_position(producer, source, position)
+            async for change in rows_of(source.dsn, made, fresh):
+                headers = headers_of(change.kind, position=made.position, step=step)
+                topic = source.topics[change.table]
+                await producer.send(topic, value_of(change), key=key_of(change), headers=headers)
+                step += 1
+            position = Position(
+                lsn=made.position if known is None else known.lsn,
+                database=database,
+                tables={**after_lsns, **dict.fromkeys(fresh, made.position)},
+            )
+            await send_position(producer, source, position)
     except psycopg.errors.DuplicateObject as error:
-        raise SlotInUse(f"slot {slot!r} is of another database of this server") from error
+        raise SlotInUse(f"slot {name!r} is of another database of this server") from error
     return position
 
 
-async def _write(
-    producer: TransactionalProducer, source: Source, fresh: list[Transaction], database: str
-) -> None:
-    async with producer.transaction():
-        for one in fresh:
-            for step, change in enumerate(one.changes):
-                await _send(producer, source, change, one.commit_lsn, step, one.committed_ms)
-        position = Position(lsn=fresh[-1].commit_lsn, database=database)
-        await _send_position(producer, source, position)
-
-
-async def _send(
-    producer: TransactionalProducer,
-    source: Source,
-    change: Change,
-    position: int,
-    step: int,
-    timestamp_ms: int | None,
-) -> None:
-    await producer.send(
-        source.topics[change.table],
-        value_of(change),
-        key=key_of(change),
-        headers=headers_of(change, position=position, step=step),
-        timestamp_ms=timestamp_ms,
-    )
-
-
-async def _send_position(
-    producer: TransactionalProducer, source: Source, position: Position
-) -> None:
-    value = encode_position(position)
-    await producer.send(source.positions, value, key=source.name.encode(), partition=0)
-
-
-async def _connected(dsn: str) -> Connection:
-    try:
-        return await psycopg.AsyncConnection.connect(dsn, autocommit=True)
-    except psycopg.OperationalError as error:
-        raise DatabaseUnreachable(f"{address(dsn)}: {one_line(error)}") from error
-
-
-async def _publish(connection: Connection, source: Source) -> dict[str, tuple[str, ...]]:
-    """Makes the publication where it is missing; returns the primary keys of the tables."""
-    tables = [sql.Identifier(*table.split(".")) for table in source.topics]
-    exists = await connection.execute(
-        "SELECT 1 FROM pg_publication WHERE pubname = %s", [source.name]
-    )
-    if await exists.fetchone() is None:
-        await connection.execute(
-            sql.SQL(
-                "CREATE PUBLICATION {} FOR TABLE {} WITH (publish = 'insert, update, delete')"
-            ).format(sql.Identifier(source.name), sql.SQL(", ").join(tables))
-        )
-    found = await connection.execute(PRIMARY_KEYS, [source.name])
-    keys = {str(table): tuple(map(str, names)) for table, names in await found.fetchall()}  # type: ignore[call-overload]
-    for table in source.topics:
-        if table not in keys:
-            raise NoPrimaryKey(f"{table} has no primary key: its changes can't be captured")
-    return keys
-
-
-async def _text(connection: Connection, statement: LiteralString) -> str:
-    found = await (await connection.execute(statement)).fetchone()
-    assert found is not None
-    return str(found[0])
-
-
-async def _peek(connection: Connection, source: Source, slot: str, until: str) -> list[bytes]:
-    asked = {
-        "slot": slot,
-        "publication": source.name,
-        "until": until,
-        "count": ROUND_CHANGES_MAX,
-    }
-    return [data for (data,) in await _from_slot(connection, PEEK, asked)]  # type: ignore[misc] # bytea is bytes
-
-
-async def _advance(connection: Connection, slot: str, until: str) -> None:
-    await _from_slot(connection, ADVANCE, {"slot": slot, "until": until})
-
-
-async def _from_slot(
-    connection: Connection, statement: LiteralString, asked: dict[str, object]
-) -> list[tuple[object, ...]]:
-    """A slot has one user at a time, and the server takes a moment to see that one has died."""
+async def _drop(connection: Connection, slot: str) -> None:
+    """The server takes a moment to notice that a slot's reader has died."""
     for attempt in range(SLOT_ATTEMPTS_MAX):
         try:
-            return await (await connection.execute(statement, asked, binary=True)).fetchall()
-        except psycopg.errors.UndefinedObject as error:
-            raise SlotLost(
-                f"slot {asked['slot']!r} is gone, and with it the changes since the last capture: "
-                "start over with other topics"
-            ) from error
+            await connection.execute(DROP, {"slot": slot})
+            return
         except psycopg.errors.ObjectInUse as error:
             if attempt == SLOT_ATTEMPTS_MAX - 1:
-                raise SlotInUse(f"another process captures from slot {asked['slot']!r}") from error
-            await asyncio.sleep(PAUSE_SECONDS)
-    raise AssertionError("unreachable")
+                raise SlotInUse(f"another process captures from slot {slot!r}") from error
+            await asyncio.sleep(SLOT_PAUSE_SECONDS)

@@ -9,13 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.pipelines.cdc import steps
-from penstock.spark.pipelines.cdc.capture import Source, capture, capture_beside
+from penstock.spark.pipelines.cdc.capture import capture, capture_beside
+from penstock.spark.pipelines.cdc.source import Source
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.streams import read_topics, write_batches, write_topics
 from penstock.spark.tables import delta, postgres
 
 PRODUCTS = "cdc.products"
 POSITIONS = "cdc.positions"
+EVENTS = "cdc.events"
 SERVING = "cdc.serving"
 WAREHOUSE = "cdc.warehouse"
 HISTORY = "cdc.history"
@@ -70,6 +72,7 @@ def source_of(dsn: str) -> Source:
         name="penstock_cdc",
         topics={"public.products": PRODUCTS},
         positions=POSITIONS,
+        events=EVENTS,
     )
 
 

@@ -1,23 +1,28 @@
-"""The messages of PostgreSQL's output plugin `pgoutput`, protocol 1, as transactions. Pure.
+"""The messages of PostgreSQL's output plugin `pgoutput`, protocol 1, as events. Pure.
 
-    B  final_lsn u64, time i64, xid u32                        a transaction begins
+    B  commit_lsn u64, time i64, xid u32                       a transaction begins
     R  oid u32, schema\\0, name\\0, identity u8, n u16,          what a table looks like
        n * (flags u8, name\\0, type u32, modifier i32)
+    Y  oid u32, schema\\0, name\\0                             a type that is not built in
     I  oid u32, 'N' tuple                                      a row is new
     U  oid u32, ['K'|'O' tuple], 'N' tuple                     a row has changed
     D  oid u32, 'K'|'O' tuple                                  a row is gone
+    T  n u32, flags u8, n * oid u32                            all rows of tables are gone
     C  flags u8, commit_lsn u64, end_lsn u64, time i64         the transaction has ended
 
     tuple: n u16, n * ('n' null | 'u' left as it was | 't' length u32, text)
 
 'K' holds the old key, where it has changed; 'O' all of the old row, where the table's replica
 identity is FULL. A long value that an update left alone ('u') is not sent: it is taken from 'O',
-and without one the change can't be told. Times are microseconds since 2000.
+and without one the change can't be decoded. Times are microseconds since 2000.
+
+The server sends whole transactions, in the order of their commits. It describes a table ('R')
+before the first change of it in a connection, and again when the table has been altered.
 """
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -25,13 +30,18 @@ from penstock.model.error import PenstockError
 
 EPOCH_MS = 946_684_800_000  # 2000-01-01
 BOOL, FLOATS, WHOLE, JSONS = 16, {700, 701}, {20, 21, 23, 26}, {114, 3802}
-IGNORED = b"OYMT"  # origins, types, messages; truncations, which publications here do not tell
+IGNORED = b"OM"  # origins and messages of applications
+NO_MODIFIER = -1
 
 Scalar = object  # of JSON: None, bool, int, float, str, or what a json column holds
 
 
 class BadLog(PenstockError):
-    """What the server sent can't be told as changes of rows."""
+    """The server has sent something that can't be decoded as changes of rows."""
+
+
+class TableRenamed(PenstockError):
+    """A captured table has another name now."""
 
 
 class Kind(Enum):
@@ -39,6 +49,35 @@ class Kind(Enum):
     INSERT = "insert"
     UPDATE = "update"
     DELETE = "delete"
+    TRUNCATE = "truncate"
+    SCHEMA = "schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    name: str
+    type: str  # its name, as PostgreSQL writes it
+    modifier: int | None  # of the type, such as a length; None: it has none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedTable:
+    key: tuple[str, ...]  # the columns of the primary key
+    after_lsn: int  # transactions that were committed up to here are in the topic already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    commit_lsn: int  # greater than that of every transaction before
+    committed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """How a table looks from here on; comes before the first change of it, and when it differs."""
+
+    table: str
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +89,23 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
-    commit_lsn: int  # greater than that of every transaction before
+class Truncate:
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    commit_lsn: int
     end_lsn: int  # from where on the rest of the log is read
-    committed_ms: int
-    changes: tuple[Change, ...]
+
+
+Event = Begin | Schema | Change | Truncate | Commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
     name: str
-    columns: tuple[tuple[str, int], ...]  # name and type
+    columns: tuple[tuple[str, int, int], ...]  # name, type and modifier
 
 
 class _Unsent:
@@ -70,39 +115,82 @@ class _Unsent:
 UNSENT = _Unsent()
 
 
-def transactions(
-    messages: Iterable[bytes], keys: Mapping[str, tuple[str, ...]]
-) -> list[Transaction]:
-    """Whole transactions, in the order of their commits; `keys` names each table's primary key."""
-    found: list[Transaction] = []
-    relations: dict[int, Relation] = {}
-    changes: list[Change] = []
-    for message in messages:
+class Decoder:
+    """The messages of one connection, one after the other.
+
+    Tables that are not captured, and transactions that a table's topic has already, give no events
+    but Begin and Commit: their rows are not even decoded.
+    """
+
+    def __init__(self, tables: Mapping[str, CapturedTable], types: Mapping[int, str]) -> None:
+        self._tables = tables
+        self._types = dict(types)
+        self._relations: dict[int, Relation] = {}
+        self._described: dict[str, Relation] = {}  # as the last Schema of each table
+        self._commit_lsn = 0  # of the transaction under way
+
+    def read(self, message: bytes) -> Iterator[Event]:
         kind, at = message[:1], Cursor(message, 1)
         match kind:
             case b"B":
-                changes = []
-            case b"R":
-                oid, relation = at.relation()
-                relations[oid] = relation
-            case b"I" | b"U" | b"D":
-                relation = relations[at.number("I")]
-                changes += _changes(kind, at, relation, keys[relation.name])
+                self._commit_lsn, time_us, _ = at.numbers("QqI")
+                yield Begin(commit_lsn=self._commit_lsn, committed_ms=EPOCH_MS + time_us // 1000)
             case b"C":
-                _, commit_lsn, end_lsn, time_us = at.numbers("BQQq")
-                found.append(
-                    Transaction(
-                        commit_lsn=commit_lsn,
-                        end_lsn=end_lsn,
-                        committed_ms=EPOCH_MS + time_us // 1000,
-                        changes=tuple(changes),
-                    )
-                )
+                _, commit_lsn, end_lsn, _ = at.numbers("BQQq")
+                yield Commit(commit_lsn=commit_lsn, end_lsn=end_lsn)
+            case b"R":
+                self._note(*at.relation())
+            case b"Y":
+                self._types.setdefault(at.number("I"), f"{at.text()}.{at.text()}")
+            case b"I" | b"U" | b"D":
+                relation = self._relations[at.number("I")]
+                table = self._counted(relation.name)
+                if table is not None:
+                    yield from self._schema(relation)
+                    yield from _changes(kind, at, relation, table.key)
+            case b"T":
+                count, _ = at.numbers("IB")
+                for oid in at.numbers(f"{count}I"):
+                    relation = self._relations[oid]
+                    if self._counted(relation.name) is not None:
+                        yield from self._schema(relation)
+                        yield Truncate(table=relation.name)
             case _ if kind in IGNORED:
                 pass
             case _:
                 raise BadLog(f"the log holds a message of unknown kind {kind!r}")
-    return found
+
+    def _note(self, oid: int, relation: Relation) -> None:
+        before = self._relations.get(oid)
+        if before is not None and before.name != relation.name and before.name in self._tables:
+            raise TableRenamed(
+                f"{before.name} is now {relation.name}: capture it under that name"
+                " (its rows are written again, to the topic of that name)"
+            )
+        self._relations[oid] = relation
+
+    def _counted(self, name: str) -> CapturedTable | None:
+        """The table, where changes of the transaction under way count for it."""
+        table = self._tables.get(name)
+        return None if table is None or self._commit_lsn <= table.after_lsn else table
+
+    def _schema(self, relation: Relation) -> Iterator[Schema]:
+        if self._described.get(relation.name) == relation:
+            return
+        self._described[relation.name] = relation
+        columns = tuple(
+            column_of(name, kind, modifier, self._types)
+            for name, kind, modifier in relation.columns
+        )
+        yield Schema(table=relation.name, columns=columns)
+
+
+def column_of(name: str, kind: int, modifier: int, types: Mapping[int, str]) -> Column:
+    return Column(
+        name=name,
+        type=types.get(kind, f"type {kind}"),
+        modifier=None if modifier == NO_MODIFIER else modifier,
+    )
 
 
 def lsn_text(lsn: int) -> str:
@@ -146,8 +234,8 @@ class Cursor:
         for _ in range(count):
             self.number("B")
             column = self.text()
-            kind, _ = self.numbers("Ii")
-            columns.append((column, kind))
+            kind, modifier = self.numbers("Ii")
+            columns.append((column, kind, modifier))
         return oid, Relation(name=name, columns=tuple(columns))
 
     def tuples(self, relation: Relation) -> dict[str, dict[str, Scalar]]:
@@ -158,7 +246,7 @@ class Cursor:
             count = self.number("H")
             if count != len(relation.columns):
                 raise BadLog(f"{relation.name}: a row has {count} columns")
-            found[letter] = {name: self._value(kind) for name, kind in relation.columns}
+            found[letter] = {name: self._value(kind) for name, kind, _ in relation.columns}
         return found
 
     def _value(self, kind: int) -> Scalar:
@@ -202,9 +290,9 @@ def _changes(kind: bytes, at: Cursor, relation: Relation, key: tuple[str, ...]) 
         return [gone]
     assert new is not None
     row = {name: _sent(name, value, rows.get("O"), relation) for name, value in new.items()}
-    told = Kind.INSERT if kind == b"I" else Kind.UPDATE
+    what = Kind.INSERT if kind == b"I" else Kind.UPDATE
     change = Change(
-        table=relation.name, kind=told, key=tuple(row[column] for column in key), row=row
+        table=relation.name, kind=what, key=tuple(row[column] for column in key), row=row
     )
     # A row whose key has changed is another row to everyone downstream.
     return [change] if gone is None or gone.key == change.key else [gone, change]

@@ -1,0 +1,206 @@
+"""The log of a slot, as the server sends it while it is written (START_REPLICATION).
+
+    w  start u64, end u64, time i64, message                        a message of pgoutput
+    k  end u64, time i64, reply u8                                  all up to `end` has been sent
+    r  written u64, flushed u64, applied u64, time i64, reply u8    to the server: stored up to here
+
+The server keeps its log from `flushed` on, and sends it again in the next connection: `confirm`
+moves it, and must be called only with what is stored elsewhere. A server that wants to know whether
+the reader is alive asks for a reply and gets one while the next message is waited for.
+
+psycopg has no function for this; its `pq` has libpq's own (docs/adr/0049).
+"""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import pq, sql
+from psycopg.errors import error_from_result
+
+from penstock.model.error import PenstockError
+
+SLOT_ATTEMPTS_MAX = 50
+SLOT_PAUSE_SECONDS = 0.2
+DATA_MESSAGE = ord("w")
+DATA = struct.Struct(">QQq")
+ALIVE = struct.Struct(">QqB")
+STATUS = struct.Struct(">cQQQqB")
+
+Connection = psycopg.AsyncConnection[tuple[object, ...]]
+
+
+class SlotLost(PenstockError):
+    """The database has forgotten what was not yet captured."""
+
+
+class SlotInUse(PenstockError):
+    """Another process has been reading the slot for too long, or another database has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """All that was committed up to here has been sent, unless a transaction is being sent."""
+
+    lsn: int
+
+
+class ReplicationStream:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._postgres = connection.pgconn
+        self._confirmed_lsn = 0
+
+    async def next(self, wait_seconds: float) -> bytes | Reached | None:
+        """The next message of pgoutput, or how far the server is; None after the wait."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_seconds
+        taken_in = False
+        while True:
+            length, data = self._postgres.get_copy_data(1)
+            if length < 0:
+                raise self._ended()
+            if length == 0:
+                wait_seconds = deadline - loop.time()
+                if taken_in and not await _readable(self._postgres.socket, wait_seconds):
+                    return None
+                self._postgres.consume_input()  # what has come by now, without waiting
+                taken_in = True
+                continue
+            if data[0] == DATA_MESSAGE:
+                return bytes(data[1 + DATA.size :])
+            lsn, _, wants_reply = ALIVE.unpack_from(data, 1)
+            if wants_reply:
+                await self._reply()
+            return Reached(lsn)
+
+    async def confirm(self, lsn: int) -> None:
+        """The server may forget everything up to here."""
+        if lsn > self._confirmed_lsn:
+            self._confirmed_lsn = lsn
+            await self._reply()
+
+    async def ask(self) -> None:
+        """Makes the server say how far it is: `next` will return it."""
+        await self._reply(ask=True)
+
+    async def _reply(self, *, ask: bool = False) -> None:
+        lsn = self._confirmed_lsn
+        await _put(self._postgres, STATUS.pack(b"r", lsn, lsn, lsn, 0, ask))
+
+    async def close(self) -> None:
+        """Ends the copy; what was confirmed has then reached the server."""
+        self._postgres.put_copy_end(None)
+        await _flush(self._postgres)
+        while True:
+            length, _ = self._postgres.get_copy_data(1)
+            if length < 0:
+                break
+            if length == 0:
+                await _readable(self._postgres.socket, None)
+                self._postgres.consume_input()
+
+    def _ended(self) -> psycopg.Error:
+        result = self._postgres.get_result()
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+            return error_from_result(result)
+        return psycopg.OperationalError("the server has ended the replication")
+
+
+@asynccontextmanager
+async def replication_stream(
+    dsn: str, *, slot: str, publication: str
+) -> AsyncIterator[ReplicationStream]:
+    """A slot has one reader, and the server takes a moment to notice that the last one has died."""
+    connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True, replication="database")
+    try:
+        await _start_reading(connection, slot=slot, publication=publication)
+        stream = ReplicationStream(connection)
+        yield stream
+        await stream.close()
+    finally:
+        await connection.close()
+
+
+async def _start_reading(connection: Connection, *, slot: str, publication: str) -> None:
+    names = sql.Literal(sql.Identifier(publication).as_string(connection))
+    command = sql.SQL(
+        "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {})"
+    ).format(sql.Identifier(slot), names)
+    for attempt in range(SLOT_ATTEMPTS_MAX):
+        try:
+            await _start(connection.pgconn, command.as_bytes(connection))
+            return
+        except psycopg.errors.ObjectInUse as error:
+            if attempt == SLOT_ATTEMPTS_MAX - 1:
+                raise SlotInUse(f"another process captures from slot {slot!r}") from error
+            await asyncio.sleep(SLOT_PAUSE_SECONDS)
+        except (
+            psycopg.errors.UndefinedObject,
+            psycopg.errors.ObjectNotInPrerequisiteState,
+        ) as error:
+            raise _slot_lost(slot) from error
+
+
+def _slot_lost(slot: str) -> SlotLost:
+    return SlotLost(
+        f"slot {slot!r} is gone, and with it the changes since the last capture: "
+        "start over with other topics"
+    )
+
+
+async def _start(postgres: pq.abc.PGconn, command: bytes) -> None:
+    postgres.send_query(command)
+    await _flush(postgres)
+    while postgres.is_busy():
+        await _readable(postgres.socket, None)
+        postgres.consume_input()
+    result = postgres.get_result()
+    assert result is not None
+    if result.status == pq.ExecStatus.COPY_BOTH:
+        return
+    while postgres.get_result() is not None:
+        pass
+    raise error_from_result(result)
+
+
+async def _put(postgres: pq.abc.PGconn, message: bytes) -> None:
+    while postgres.put_copy_data(message) == 0:  # the buffer is full
+        await _writable(postgres.socket)
+        postgres.flush()
+    await _flush(postgres)
+
+
+async def _flush(postgres: pq.abc.PGconn) -> None:
+    while postgres.flush():
+        await _writable(postgres.socket)
+
+
+async def _readable(number: int, wait_seconds: float | None) -> bool:
+    """Whether there is something to read, or the connection has ended, within the wait."""
+    if wait_seconds is not None and wait_seconds < 0:
+        wait_seconds = 0
+    loop = asyncio.get_running_loop()
+    seen = asyncio.Event()
+    loop.add_reader(number, seen.set)
+    try:
+        async with asyncio.timeout(wait_seconds):
+            await seen.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(number)
+    return True
+
+
+async def _writable(number: int) -> None:
+    loop = asyncio.get_running_loop()
+    seen = asyncio.Event()
+    loop.add_writer(number, seen.set)
+    try:
+        await seen.wait()
+    finally:
+        loop.remove_writer(number)

@@ -1,0 +1,201 @@
+"""Tables of any shape, several at once, and what happens to them as a whole, in topics."""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.spark.pipelines.cdc.capture import capture
+from penstock.spark.pipelines.cdc.change_writer import KeyChanged
+from penstock.spark.pipelines.cdc.database import WrongReplicaIdentity
+from penstock.spark.pipelines.cdc.source import Source
+from rig.serve import ServedNode
+from rig.shop_table import place_in_log
+from rig.sink_output import committed_records
+
+TABLES = """
+    CREATE SCHEMA sales;
+    CREATE TABLE sales.orders (
+        region text, number int, total numeric(10, 2), note text,
+        doubled numeric GENERATED ALWAYS AS (total * 2) STORED, PRIMARY KEY (region, number)
+    );
+    CREATE TABLE people (id uuid PRIMARY KEY, "Full Name" text, tags jsonb, active bool);
+    CREATE TABLE visits (id int, at date, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
+    CREATE TABLE visits_2026 PARTITION OF visits FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+    INSERT INTO sales.orders VALUES ('north', 1, 9.90, 'first');
+    INSERT INTO people VALUES ('00000000-0000-0000-0000-000000000001', 'Ada', '["x"]', true);
+"""
+Topic = Callable[..., str]
+
+
+def source_of(dsn: str, topic: Topic, *tables: str) -> Source:
+    compacted = {"cleanup.policy": "compact"}
+    return Source(
+        dsn=dsn,
+        name=f"any_{conninfo_to_dict(dsn)['dbname']}",
+        topics={table: topic(partitions=2, **compacted) for table in tables},
+        positions=topic(**compacted),
+        events=topic(),
+    )
+
+
+def execute(dsn: str, *statements: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def records(node: ServedNode, topic: str) -> list[ConsumedRecord]:
+    return sorted(committed_records(node.bootstrap, topic), key=place_in_log)
+
+
+def rows(node: ServedNode, topic: str) -> dict[str, object]:
+    """What is left when every record is followed."""
+    found: dict[str, object] = {}
+    for record in records(node, topic):
+        assert record.key is not None
+        found[record.key.decode()] = None if record.value is None else json.loads(record.value)
+    return {key: row for key, row in found.items() if row is not None}
+
+
+def events(node: ServedNode, source: Source) -> list[dict[str, object]]:
+    return [json.loads(record.value or b"") for record in records(node, source.events)]
+
+
+def test_columns_and_keys_are_those_of_the_database(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    execute(postgres, TABLES)
+    source = source_of(postgres, topic, "sales.orders", "public.people", "public.visits")
+    capture(source, node.bootstrap)
+    execute(
+        postgres,
+        "UPDATE sales.orders SET total = 12.5",
+        "INSERT INTO sales.orders VALUES ('south', 2, 1, NULL)",
+        "UPDATE people SET active = false",
+        "INSERT INTO visits VALUES (7, '2026-05-01')",
+    )
+    capture(source, node.bootstrap)
+    assert rows(node, source.topics["sales.orders"]) == {
+        '["north",1]': {"region": "north", "number": 1, "total": "12.50", "note": "first"},
+        '["south",2]': {"region": "south", "number": 2, "total": "1.00", "note": None},
+    }
+    person = "00000000-0000-0000-0000-000000000001"
+    assert rows(node, source.topics["public.people"]) == {
+        person: {"id": person, "Full Name": "Ada", "tags": ["x"], "active": False}
+    }
+    assert rows(node, source.topics["public.visits"]) == {
+        '[7,"2026-05-01"]': {"id": 7, "at": "2026-05-01"}
+    }
+
+
+def test_a_table_that_is_added_later_begins_with_its_rows(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    execute(postgres, TABLES)
+    both = source_of(postgres, topic, "sales.orders", "public.people")
+    first = replace(both, topics={"sales.orders": both.topics["sales.orders"]})
+    capture(first, node.bootstrap)
+    execute(postgres, "UPDATE people SET active = NULL", "UPDATE sales.orders SET note = 'second'")
+    capture(both, node.bootstrap)
+    [person] = records(node, both.topics["public.people"])
+    assert dict(person.headers)["cdc.kind"] == b"snapshot"
+    assert json.loads(person.value or b"")["active"] is None
+    assert len(records(node, both.topics["sales.orders"])) == 2
+    # What changes while a table is not captured comes with its rows when it is captured again.
+    capture(first, node.bootstrap)
+    execute(postgres, "UPDATE people SET active = true")
+    capture(first, node.bootstrap)
+    capture(both, node.bootstrap)
+    [row] = rows(node, both.topics["public.people"]).values()
+    assert isinstance(row, dict) and row["active"] is True
+    execute(postgres, "DELETE FROM people")
+    capture(both, node.bootstrap)
+    assert rows(node, both.topics["public.people"]) == {}
+
+
+def test_truncation_leaves_no_row_and_an_event(
+    node: ServedNode, postgres: str, topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    execute(postgres, TABLES)
+    source = source_of(postgres, topic, "sales.orders", "public.people")
+    capture(source, node.bootstrap)
+    execute(
+        postgres,
+        "INSERT INTO sales.orders VALUES ('north', 2, 1, 'x'), ('north', 3, 1, 'x')",
+        "DELETE FROM sales.orders WHERE number = 3",
+        """BEGIN; INSERT INTO sales.orders VALUES ('north', 4, 1, 'x'); TRUNCATE sales.orders;
+           INSERT INTO sales.orders VALUES ('north', 1, 7, 'new'); COMMIT""",
+    )
+    with caplog.at_level(logging.WARNING):
+        capture(source, node.bootstrap)
+    topic_of_orders = source.topics["sales.orders"]
+    assert list(rows(node, topic_of_orders)) == ['["north",1]']
+    kinds = [dict(record.headers)["cdc.kind"] for record in records(node, topic_of_orders)]
+    assert kinds.count(b"truncate") == 3
+    assert len(rows(node, source.topics["public.people"])) == 1
+    assert events(node, source)[-1] == {"event": "truncate", "table": "sales.orders", "rows": 3}
+    assert [line for line in caplog.messages if "table=sales.orders was truncated" in line]
+
+
+def test_other_columns_are_an_event_and_part_of_later_rows(
+    node: ServedNode, postgres: str, topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    execute(postgres, TABLES)
+    source = source_of(postgres, topic, "sales.orders")
+    capture(source, node.bootstrap)
+    [first] = events(node, source)
+    assert first["key"] == ["region", "number"]
+    assert [column["name"] for column in first["columns"]] == ["region", "number", "total", "note"]  # type: ignore[attr-defined] # JSON
+    execute(
+        postgres,
+        "UPDATE sales.orders SET note = 'told with the old columns'",
+        "ALTER TABLE sales.orders ADD COLUMN due date DEFAULT '2026-01-01'",
+        "ALTER TABLE sales.orders DROP COLUMN note",
+        "UPDATE sales.orders SET total = 1",
+        "UPDATE sales.orders SET total = 2",
+    )
+    with caplog.at_level(logging.WARNING):
+        capture(source, node.bootstrap)
+        capture(source, node.bootstrap)
+    _, altered = events(node, source)
+    assert altered["columns"] == [
+        {"name": "region", "type": "text"},
+        {"name": "number", "type": "integer"},
+        {"name": "total", "type": "numeric", "modifier": (10 << 16 | 2) + 4},
+        {"name": "due", "type": "date"},
+    ]
+    assert rows(node, source.topics["sales.orders"]) == {
+        '["north",1]': {"region": "north", "number": 1, "total": "2.00", "due": "2026-01-01"}
+    }
+    lines = [line for line in caplog.messages if "table=sales.orders has other columns" in line]
+    assert len(lines) == 1
+
+
+def test_another_primary_key_ends_the_capture(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    execute(postgres, TABLES)
+    source = source_of(postgres, topic, "sales.orders")
+    capture(source, node.bootstrap)
+    execute(
+        postgres,
+        "ALTER TABLE sales.orders DROP CONSTRAINT orders_pkey, ADD PRIMARY KEY (number)",
+        "UPDATE sales.orders SET total = 1",
+    )
+    with pytest.raises(KeyChanged, match=r"was \(region, number\) and is now \(number\)"):
+        capture(source, node.bootstrap)
+
+
+def test_rows_that_the_log_does_not_name_by_their_key_are_refused(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    execute(postgres, TABLES, "ALTER TABLE people REPLICA IDENTITY NOTHING")
+    source = source_of(postgres, topic, "public.people")
+    with pytest.raises(WrongReplicaIdentity, match=r"ALTER TABLE public\.people REPLICA"):
+        capture(source, node.bootstrap)
