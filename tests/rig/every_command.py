@@ -190,6 +190,7 @@ ELSEWHERE = {
     "produce": "cli/test_records.py",
     "pipeline generate": "cli/test_pipeline.py",
     "pipeline run": "cli/test_pipeline.py",
+    "cdc capture": "spark/test_cdc_command.py",
     "sim crash": "sim/test_seeds.py",
     "sim quorum": "sim/test_quorum_campaign.py",
     "sim quorum-replay": "sim/test_quorum_campaign.py",

@@ -37,6 +37,8 @@ PURE_OF_SPARK = tuple(
         "options.py",
         "pipelines/cdc/pgoutput.py",
         "pipelines/cdc/record.py",
+        "pipelines/cdc/source.py",
+        "pipelines/cdc/source_topics.py",
         "pipelines/clickstream/rules.py",
         "pipelines/event_time_bounds.py",
         "pipelines/replay/pointer.py",

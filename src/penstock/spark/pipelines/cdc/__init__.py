@@ -1,10 +1,15 @@
 """Every change of a table of PostgreSQL, on its way to a search index, a cache, a warehouse and
 features for machine learning.
 
-    pgoutput.py   what PostgreSQL's log says, as values; pure
-    record.py     a change as a record
-    snapshot.py   the rows that are there when a capture begins
-    capture.py    the log into topics, each change once
-    steps.py      changes to documents, entries, rows and features
-    job.py        the queries
+    source.py              what is captured, and the names that follow from it; pure
+    source_topics.py       its topics; pure
+    database.py            what the database's catalogue says of the tables
+    snapshot.py            the rows that are there when a capture begins
+    replication_stream.py  the messages of a slot, as the server sends them
+    pgoutput.py            what they say, as values; pure
+    record.py              a change as a record; pure
+    change_writer.py       changes into topics, by transactions of the cluster
+    capture.py             all of it together: each change once
+    steps.py               changes to documents, entries, rows and features
+    job.py                 the queries
 """
