@@ -105,7 +105,7 @@ def test_json_says_where_it_is_one_object_a_line() -> None:
         for path, option in shown_options()
         if option.name == "as_json" and "one object a line" in (option.help or "")
     ]
-    assert by_line == ["penstock consume", "penstock dlq list"]
+    assert by_line == ["penstock consume", "penstock dlq list", "penstock cdc search"]
 
 
 def test_help_shows_whole_sentences(run: Run) -> None:

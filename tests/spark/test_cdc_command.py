@@ -1,5 +1,6 @@
 """`penstock cdc capture` as a user has it: a process of its own, which may be killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock.spark.pipelines.cdc.generate import feed
+from rig.redis_server import RedisServer
 from rig.serve import ServedNode
 from rig.shop_table import place_in_log, products, told, told_twice
 from rig.sink_output import committed_records
@@ -102,6 +104,45 @@ def confirmed_position(dsn: str) -> int:
             " WHERE database = current_database()"
         ).fetchall()
     return int(found)
+
+
+def test_index_and_cache_follow_and_are_asked(
+    node: ServedNode, postgres: str, prefix: str, folder: Path
+) -> None:
+    server = RedisServer()
+    server.start()
+    topic, program = f"{prefix}.public.products", str(Path(sys.executable).with_name("penstock"))
+    index, bootstrap = str(folder / "index"), ["--bootstrap", node.bootstrap]
+    indexing = [program, "cdc", "index", "--topic", topic, "--file", index, *bootstrap]
+    caching = [program, "cdc", "cache", "--topic", topic, "--redis", server.url, *bootstrap]
+    feed(postgres, 0, transactions_max=30)
+    assert once(node, postgres, prefix).returncode == 0
+    try:
+        subprocess.run([*indexing, "--once"], check=True, timeout=SECONDS_MAX)
+        with running(caching, folder):
+            await_keys(server, topic, products(postgres))
+            # A cache that was killed starts empty, and is filled again.
+            server.kill()
+            feed(postgres, 1, transactions_max=30)
+            assert once(node, postgres, prefix).returncode == 0
+            server.start()
+            await_keys(server, topic, products(postgres))
+    finally:
+        server.close()
+    subprocess.run([*indexing, "--once"], check=True, timeout=SECONDS_MAX)
+    asked = [program, "cdc", "search", index, "lamp", "--limit", "10000", "--json"]
+    found = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=SECONDS_MAX)
+    hits = [json.loads(line) for line in found.stdout.splitlines()]
+    lamps = {key: row for key, row in products(postgres).items() if "lamp" in str(row["name"])}
+    assert {int(hit["key"]): hit["row"] for hit in hits} == lamps
+
+
+def await_keys(server: RedisServer, topic: str, rows: dict[int, dict[str, object]]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    wanted = {f"{topic}:{key}" for key in rows}
+    while set(server.client().scan_iter(f"{topic}:*")) != wanted:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_ctrl_c_ends_it(node: ServedNode, postgres: str, prefix: str, folder: Path) -> None:

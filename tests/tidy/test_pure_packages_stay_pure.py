@@ -35,6 +35,7 @@ PURE_OF_SPARK = tuple(
         "dead_letter_headers.py",
         "dead_letter_replay.py",
         "options.py",
+        "pipelines/cdc/latest_rows.py",
         "pipelines/cdc/pgoutput.py",
         "pipelines/cdc/record.py",
         "pipelines/cdc/source.py",

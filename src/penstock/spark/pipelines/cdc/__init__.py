@@ -10,6 +10,10 @@ features for machine learning.
     record.py              a change as a record; pure
     change_writer.py       changes into topics, by transactions of the cluster
     capture.py             all of it together: each change once
+    follower.py            a topic into a store of the latest rows
+    latest_rows.py         which rows such a store takes; pure
+    search_index.py        a store: SQLite's FTS5
+    redis_cache.py         a store: a cache server
     steps.py               changes to documents, entries, rows and features
     job.py                 the queries
 """
