@@ -1,5 +1,7 @@
 """Changes of a real table in a topic: all of them, once, though the capture is killed anywhere."""
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -132,6 +134,36 @@ def test_another_database_is_not_taken_for_the_first(
     source = replace(source_of(first, *topics), dsn=other)
     with pytest.raises(OtherDatabase, match="holds positions of another database"):
         capture(source, node.bootstrap)
+
+
+def test_a_server_that_does_not_answer_is_noticed(
+    node: ServedNode, postgres: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(postgres, 1, transactions_max=2)
+    monkeypatch.setattr(replication_stream, "ASK_SECONDS", 0.1)
+    monkeypatch.setattr(replication_stream, "SERVER_SECONDS_MAX", 1)
+    stopped: list[int] = []
+
+    def goes_on() -> bool:
+        if not stopped:
+            with psycopg.connect(postgres) as connection:
+                [(sender,)] = connection.execute(
+                    "SELECT active_pid FROM pg_replication_slots"
+                    " WHERE database = current_database()"
+                ).fetchall()
+            os.kill(sender, signal.SIGSTOP)
+            stopped.append(sender)
+        return True
+
+    try:
+        with pytest.raises(psycopg.OperationalError, match="the server does not answer"):
+            capture(source_of(postgres, *topics), node.bootstrap, goes_on)
+    finally:
+        for sender in stopped:
+            os.kill(sender, signal.SIGCONT)
+    feed(postgres, 2, transactions_max=2)
+    capture_all(postgres, *topics, node.bootstrap)
+    assert told(committed_records(node.bootstrap, topics[0])) == products(postgres)
 
 
 def test_a_capture_that_cannot_go_on_ends_its_queries(

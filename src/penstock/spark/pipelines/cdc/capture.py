@@ -200,8 +200,10 @@ async def _follow(
                     reached = lsn
             case None if writer.is_between and writer.is_open:
                 await _commit(stream, writer)
-            case None:
+            case None if reached < until:
                 await stream.ask()
+            case None:
+                pass
 
 
 async def _commit(stream: ReplicationStream, writer: ChangeWriter) -> None:

@@ -25,6 +25,8 @@ from penstock.model.error import PenstockError
 
 SLOT_ATTEMPTS_MAX = 50
 SLOT_PAUSE_SECONDS = 0.2
+ASK_SECONDS = 10  # of silence, before a server is asked whether it is there
+SERVER_SECONDS_MAX = 60  # without an answer, or room for a question
 DATA_MESSAGE = ord("w")
 DATA = struct.Struct(">QQq")
 ALIVE = struct.Struct(">QqB")
@@ -53,9 +55,13 @@ class ReplicationStream:
         self._connection = connection
         self._postgres = connection.pgconn
         self._confirmed_lsn = 0
+        self._heard = asyncio.get_running_loop().time()  # the last message
+        self._unanswered: float | None = None  # since when the server has been asked in vain
 
     async def next(self, wait_seconds: float) -> bytes | Reached | None:
-        """The next message of pgoutput, or how far the server is; None after the wait."""
+        """The next message of pgoutput, or how far the server is; None after the wait. A server
+        that is asked and says nothing for a minute is away.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_seconds
         taken_in = False
@@ -66,10 +72,12 @@ class ReplicationStream:
             if length == 0:
                 wait_seconds = deadline - loop.time()
                 if taken_in and not await _readable(self._postgres.socket, wait_seconds):
+                    await self._check_alive()
                     return None
                 self._postgres.consume_input()  # what has come by now, without waiting
                 taken_in = True
                 continue
+            self._heard, self._unanswered = loop.time(), None
             if data[0] == DATA_MESSAGE:
                 return bytes(data[1 + DATA.size :])
             lsn, _, wants_reply = ALIVE.unpack_from(data, 1)
@@ -85,7 +93,17 @@ class ReplicationStream:
 
     async def ask(self) -> None:
         """Makes the server say how far it is: `next` will return it."""
+        if self._unanswered is None:
+            self._unanswered = asyncio.get_running_loop().time()
         await self._reply(ask=True)
+
+    async def _check_alive(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._unanswered is None:
+            if now - self._heard > ASK_SECONDS:
+                await self.ask()
+        elif now - self._unanswered > SERVER_SECONDS_MAX:
+            raise psycopg.OperationalError("the server does not answer")
 
     async def _reply(self, *, ask: bool = False) -> None:
         lsn = self._confirmed_lsn
@@ -100,8 +118,7 @@ class ReplicationStream:
             if length < 0:
                 break
             if length == 0:
-                await _readable(self._postgres.socket, None)
-                self._postgres.consume_input()
+                await _answered(self._postgres)
 
     def _ended(self) -> psycopg.Error:
         result = self._postgres.get_result()
@@ -156,8 +173,7 @@ async def _start(postgres: pq.abc.PGconn, command: bytes) -> None:
     postgres.send_query(command)
     await _flush(postgres)
     while postgres.is_busy():
-        await _readable(postgres.socket, None)
-        postgres.consume_input()
+        await _answered(postgres)
     result = postgres.get_result()
     assert result is not None
     if result.status == pq.ExecStatus.COPY_BOTH:
@@ -179,15 +195,19 @@ async def _flush(postgres: pq.abc.PGconn) -> None:
         await _writable(postgres.socket)
 
 
-async def _readable(number: int, wait_seconds: float | None) -> bool:
+async def _answered(postgres: pq.abc.PGconn) -> None:
+    if not await _readable(postgres.socket, SERVER_SECONDS_MAX):
+        raise psycopg.OperationalError("the server does not answer")
+    postgres.consume_input()
+
+
+async def _readable(number: int, wait_seconds: float) -> bool:
     """Whether there is something to read, or the connection has ended, within the wait."""
-    if wait_seconds is not None and wait_seconds < 0:
-        wait_seconds = 0
     loop = asyncio.get_running_loop()
     seen = asyncio.Event()
     loop.add_reader(number, seen.set)
     try:
-        async with asyncio.timeout(wait_seconds):
+        async with asyncio.timeout(max(0, wait_seconds)):
             await seen.wait()
     except TimeoutError:
         return False
@@ -201,6 +221,9 @@ async def _writable(number: int) -> None:
     seen = asyncio.Event()
     loop.add_writer(number, seen.set)
     try:
-        await seen.wait()
+        async with asyncio.timeout(SERVER_SECONDS_MAX):
+            await seen.wait()
+    except TimeoutError:
+        raise psycopg.OperationalError("the server does not read what it is sent") from None
     finally:
         loop.remove_writer(number)
