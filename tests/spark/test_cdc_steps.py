@@ -10,7 +10,7 @@ from penstock.spark.pipelines.cdc import steps
 
 RECORDS = (
     "key binary, value binary, timestamp timestamp, "
-    "headers array<struct<key: string, value: binary>>"
+    "headers array<struct<key: string, value: binary>>, partition int, offset bigint"
 )
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -29,6 +29,8 @@ def record(
         None if row is None else json.dumps(row).encode(),
         AT,
         [(name, value.encode()) for name, value in headers.items()],
+        key % 2,
+        position // 10,
     )
 
 
@@ -57,6 +59,8 @@ def test_changes_have_types_and_an_order(changed: DataFrame) -> None:
         "position": 10,
         "step": 0,
         "at": first["at"],
+        "partition": 1,
+        "offset": 1,
     }
 
 
@@ -96,6 +100,21 @@ def test_features_tell_what_came_of_a_product(changed: DataFrame) -> None:
         "deleted": False,
     }
     assert features[2]["deleted"] is True
+
+
+def test_features_and_rows_are_as_they_were_at_an_offset(changed: DataFrame) -> None:
+    past = steps.as_of(steps.history(changed), {0: 4, 1: 2})
+    features = {row["id"]: row for row in steps.features(past).collect()}
+    assert (features[1]["change_count"], features[1]["price_cents_last"]) == (1, 2_500)
+    assert features[2]["deleted"] is False
+    rows = {row["id"]: row for row in steps.rows(past).collect()}
+    assert rows[1]["stock"] == 3
+    assert rows[2]["name"] == "saw"
+    whole = {
+        row["id"]: row for row in steps.rows(steps.as_of(steps.history(changed), {1: 99})).collect()
+    }
+    assert whole[1]["price_cents"] == 1_999
+    assert whole[2]["deleted"] is True
 
 
 def test_history_keeps_every_change(changed: DataFrame) -> None:

@@ -75,6 +75,7 @@ _ALL: tuple[Pipeline, ...] = (
         inputs=(),
         outputs=(
             "cdc.products",
+            "cdc.events",
             "cdc.search",
             "cdc.cache",
             "Delta table cdc.warehouse",

@@ -15,5 +15,6 @@ features for machine learning.
     search_index.py        a store: SQLite's FTS5
     redis_cache.py         a store: a cache server
     steps.py               changes to documents, entries, rows and features
+    feature_table.py       features as they were at an offset
     job.py                 the queries
 """

@@ -5,6 +5,8 @@ remember the batches that they have. So every change is counted once, wherever o
 """
 
 import psycopg
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -15,6 +17,7 @@ from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.streams import read_topics, write_batches, write_topics
 from penstock.spark.tables import delta, postgres
 
+INTEGER, LONG = PrimitiveType("integer"), PrimitiveType("long")
 PRODUCTS = "cdc.products"
 POSITIONS = "cdc.positions"
 EVENTS = "cdc.events"
@@ -44,6 +47,7 @@ def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
         capture(source, place.bootstrap)
     with psycopg.connect(dsn) as connection:
         connection.execute(MAKE_FEATURES)
+    add_offsets(place.table(HISTORY))
     changed = steps.changes(read_topics(spark, place, PRODUCTS, includeHeaders="true"))
     queries = [
         write_topics(steps.serving(changed), place, query=SERVING),
@@ -74,6 +78,16 @@ def source_of(dsn: str) -> Source:
         positions=POSITIONS,
         events=EVENTS,
     )
+
+
+def add_offsets(history: str) -> None:
+    """A history that was begun before changes had offsets there gets the columns."""
+    if not DeltaTable.is_deltatable(history):
+        return
+    table = DeltaTable(history)
+    there = {field.name for field in table.schema().fields}
+    if "offset" not in there:
+        table.alter.add_columns([Field("partition", INTEGER), Field("offset", LONG)])
 
 
 def write_warehouse(changed: DataFrame, place: Place) -> StreamingQuery:

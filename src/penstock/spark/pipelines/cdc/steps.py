@@ -6,11 +6,15 @@ nothing.
     latest       of the changes in a frame the last one of each product
     history      every change, for those who ask how it was
     features     per product what its changes tell a model
+    as_of        of a history the changes that a topic had at certain offsets
 """
+
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.spark.pipelines.cdc.pgoutput import Kind
 from penstock.spark.pipelines.cdc.record import KIND, POSITION, STEP
 
 SEARCH = "cdc.search"
@@ -19,6 +23,7 @@ FIELDS = ("name", "description", "category", "price_cents", "stock")
 ROW = "name string, description string, category string, price_cents bigint, stock int"
 # Changes of one product are in one order, also where more partitions have moved its key.
 ORDER = ("position", "step")
+PLACE = ("partition", "offset")  # of its record in the topic
 
 
 def changes(records: DataFrame) -> DataFrame:
@@ -32,7 +37,8 @@ def changes(records: DataFrame) -> DataFrame:
         _header(POSITION).cast("bigint").alias("position"),
         _header(STEP).cast("int").alias("step"),
         F.col("timestamp").alias("at"),
-    ).select("id", *(f"row.{name}" for name in FIELDS), "deleted", "kind", *ORDER, "at")
+        *PLACE,
+    ).select("id", *(f"row.{name}" for name in FIELDS), "deleted", "kind", *ORDER, "at", *PLACE)
 
 
 def serving(changed: DataFrame) -> DataFrame:
@@ -57,7 +63,19 @@ def rows(changed: DataFrame) -> DataFrame:
 
 
 def history(changed: DataFrame) -> DataFrame:
-    return changed.select("id", "kind", "at", *ORDER, *FIELDS)
+    return changed.select("id", "kind", "at", *ORDER, *FIELDS, *PLACE)
+
+
+def as_of(past: DataFrame, offsets: Mapping[int, int]) -> DataFrame:
+    """Changes as `features` and `rows` take them: of a history those in front of an offset of
+    their partition. Partitions that are not named count whole. A change without an offset was
+    written before histories had any, and is in front of all.
+    """
+    later = F.lit(False)
+    for partition, offset in offsets.items():
+        later = later | ((F.col("partition") == partition) & (F.col("offset") >= offset))
+    deleted = F.col("kind").isin(Kind.DELETE.value, Kind.TRUNCATE.value)
+    return past.where(~F.coalesce(later, F.lit(False))).withColumn("deleted", deleted)
 
 
 def features(changed: DataFrame) -> DataFrame:
