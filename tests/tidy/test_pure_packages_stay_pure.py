@@ -32,6 +32,7 @@ STORED = ("log",)
 PURE_OF_SPARK = tuple(
     PACKAGE / "spark" / path
     for path in (
+        "batch_identity.py",
         "dead_letter_headers.py",
         "dead_letter_replay.py",
         "options.py",

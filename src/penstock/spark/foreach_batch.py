@@ -1,18 +1,14 @@
-"""A writer for the batches that a query hands to a function of one's own (`foreachBatch`).
-
-Spark tells query and run only by local properties of the thread that calls the function.
-"""
+"""A writer for the batches that a query hands to a function of one's own (`foreachBatch`)."""
 
 import uuid
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.readwriter import DataFrameWriter
 
 from penstock.model.error import PenstockError
+from penstock.spark.running_query import running_query
 
 FORMAT = "penstock"
-QUERY, RUN = "sql.streaming.queryId", "spark.jobGroup.id"
 
 
 class NoQuery(PenstockError):
@@ -43,14 +39,13 @@ def batch_writer(frame: DataFrame, batch_id: int, *, sink_id: str | None = None)
 
 def _told(frame: DataFrame) -> tuple[str, str]:
     """The ids of the query and of its run."""
-    try:
-        context = frame.sparkSession.sparkContext
-        query_id, run_id = context.getLocalProperty(QUERY), context.getLocalProperty(RUN)
-    except PySparkException as error:
+    found = running_query(frame)
+    if found is None:
         raise NoQuery(
             "batch_writer can't tell which query calls it: Spark Connect does not say; run the"
             " program with --master or by spark-submit"
-        ) from error
+        )
+    query_id, run_id = found
     if query_id is None or run_id is None:
         raise NoQuery(
             "batch_writer was not called by a query: use it in the function that foreachBatch is"

@@ -37,7 +37,9 @@ writes before its run has claimed.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import assert_never
 
+from penstock.spark.batch_identity import BatchPlace, place_of
 from penstock.spark.sink.actions import (
     Abort,
     ListOpen,
@@ -286,28 +288,40 @@ def _is_newer(driver: Driver, last: SinkRecord, planned: SinkRecord | None) -> b
 
 
 def _is_next(driver: Driver, last: SinkRecord, batch_id: int) -> bool:
-    """False: the batch is decided already. Another query's decisions say nothing of it."""
+    """False: the batch is decided already."""
     before, query_id = last.decided, driver.claim.query_id
     if before is None:
         return True
-    if before.query_id != query_id:
-        if query_id in last.former_queries:
+    own = before.query_id == query_id
+    place = place_of(
+        batch_id,
+        last_batch_id=before.batch_id if own else None,
+        taken_over=not own and query_id in last.former_queries,
+    )
+    match place:
+        case BatchPlace.FIRST | BatchPlace.NEXT:
+            return True
+        case BatchPlace.REPEATED:
+            return False
+        case BatchPlace.LATER:
+            if driver.gaps:
+                return True
+            raise MissingBatch(
+                f"sink {driver.sink}: batch {batch_id} of query {query_id} cannot be next,"
+                f" {before.batch_id} was decided last: decisions in between are missing"
+            )
+        case BatchPlace.OLDER:
+            raise OlderBatch(
+                f"sink {driver.sink}: batch {batch_id} of query {query_id} is too old,"
+                f" {before.batch_id} is already decided: its checkpoint is out of date"
+            )
+        case BatchPlace.SUPERSEDED:
             raise Superseded(
                 f"sink {driver.sink}: query {before.query_id} has written under its name since"
                 f" query {query_id} did: its last batch is unknown"
             )
-        return True
-    if batch_id < before.batch_id:
-        raise OlderBatch(
-            f"sink {driver.sink}: batch {batch_id} of query {query_id} is too old,"
-            f" {before.batch_id} is already decided: its checkpoint is out of date"
-        )
-    if batch_id > before.batch_id + 1 and not driver.gaps:
-        raise MissingBatch(
-            f"sink {driver.sink}: batch {batch_id} of query {query_id} cannot be next,"
-            f" {before.batch_id} was decided last: decisions in between are missing"
-        )
-    return batch_id != before.batch_id
+        case _:
+            assert_never(place)
 
 
 def _clear(driver: Driver, *, own: bool) -> Flow[None]:

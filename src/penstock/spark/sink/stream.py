@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from penstock.client.network.cluster import Cluster
+from penstock.spark.batch_identity import BATCH_PROPERTY, QUERY_PROPERTY, RUN_PROPERTY
 from penstock.spark.connection import run
 from penstock.spark.sink.at_least_once import write_plainly
 from penstock.spark.sink.columns import columns_of
@@ -32,8 +33,6 @@ from penstock.spark.sink.options import SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.task import Work, compute, numbers_of, with_rows, write_attempt
-
-QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +75,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         if self.plan is None:
             return run(write_plainly(work))
         claim = Claim(
-            query_id=_property(task, QUERY), run_id=_property(task, RUN), driver=self.plan.place
+            query_id=_property(task, QUERY_PROPERTY),
+            run_id=_property(task, RUN_PROPERTY),
+            driver=self.plan.place,
         )
-        batch_id = int(_property(task, BATCH))
+        batch_id = int(_property(task, BATCH_PROPERTY))
         return run(self._write(work, claim, batch_id, numbers_of(task)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

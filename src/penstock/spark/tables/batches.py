@@ -15,7 +15,9 @@ Batches may be missing in between, since not every batch has rows for every tabl
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import assert_never
 
+from penstock.spark.batch_identity import BatchPlace, place_of
 from penstock.spark.tables.errors import OlderBatch, Superseded
 
 NO_QUERY = ""  # of batches that no streaming query has made
@@ -46,19 +48,24 @@ class Verdict(Enum):
 
 
 def judge(batch: Batch, written: Written, *, table: str) -> Verdict:
-    if written.taken_over:
-        raise Superseded(
-            f"{table}: another query now writes as {batch.app!r}; batch {batch.batch_id} of query "
-            f"{batch.query!r} is refused. Stop this query, or give it another app."
-        )
-    if written.last_batch_id is None:
-        return Verdict.WRITE
-    if batch.batch_id == written.last_batch_id:
-        return Verdict.SKIP
-    if batch.batch_id < written.last_batch_id:
-        raise OlderBatch(
-            f"{table}: batch {batch.batch_id} of {batch.app!r} is older than batch "
-            f"{written.last_batch_id}, which is written: another driver has replaced this one, "
-            "or the checkpoint is older than the table."
-        )
-    return Verdict.WRITE
+    place = place_of(
+        batch.batch_id, last_batch_id=written.last_batch_id, taken_over=written.taken_over
+    )
+    match place:
+        case BatchPlace.FIRST | BatchPlace.NEXT | BatchPlace.LATER:
+            return Verdict.WRITE
+        case BatchPlace.REPEATED:
+            return Verdict.SKIP
+        case BatchPlace.OLDER:
+            raise OlderBatch(
+                f"{table}: batch {batch.batch_id} of {batch.app!r} is older than batch "
+                f"{written.last_batch_id}, which is written: another driver has replaced this one, "
+                "or the checkpoint is older than the table."
+            )
+        case BatchPlace.SUPERSEDED:
+            raise Superseded(
+                f"{table}: another query now writes as {batch.app!r}; batch {batch.batch_id} of "
+                f"query {batch.query!r} is refused. Stop this query, or give it another app."
+            )
+        case _:
+            assert_never(place)

@@ -40,7 +40,7 @@ from penstock.spark.tables.delta_table import (
     schema_of,
 )
 from penstock.spark.tables.errors import TableError
-from penstock.spark.tables.incoming import check_keys, check_named, run_through, running_query
+from penstock.spark.tables.incoming import check_keys, check_named, query_of, run_through
 
 Mode = Literal["append", "upsert"]
 
@@ -71,7 +71,7 @@ def write(
     elif keys or deleted is not None:
         raise TableError('keys and deleted are for mode="upsert"')
     target = Target(uri=table, storage_options=storage_options)
-    query = running_query(frame) if query is None else query
+    query = query_of(frame) if query is None else query
     batch = Batch(app=app, query=query, batch_id=batch_id)
     schema = schema_of(frame.schema.jsonValue(), without=deleted)
     found = open_or_make(

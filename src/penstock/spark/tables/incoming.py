@@ -7,25 +7,17 @@ from collections.abc import Sequence
 
 import pyarrow
 import pyarrow.compute
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from penstock.spark.running_query import running_query
 from penstock.spark.tables.batches import NO_QUERY
 from penstock.spark.tables.errors import WrongColumns, WrongKeys
 
-QUERY_PROPERTY = "sql.streaming.queryId"
 
-
-def running_query(frame: DataFrame) -> str:
-    """The id of the streaming query that calls; NO_QUERY where none does, or Spark can't be asked.
-
-    Spark Connect has no local properties.
-    """
-    try:
-        found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
-    except PySparkException:
-        return NO_QUERY
-    return found or NO_QUERY
+def query_of(frame: DataFrame) -> str:
+    """The id of the query that calls; NO_QUERY where none does, or Spark does not tell."""
+    found = running_query(frame)
+    return NO_QUERY if found is None else found.query_id or NO_QUERY
 
 
 def run_through(frame: DataFrame) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from penstock.spark.tables.batches import Batch
-from penstock.spark.tables.incoming import check_keys, check_named, run_through, running_query
+from penstock.spark.tables.incoming import check_keys, check_named, query_of, run_through
 from penstock.spark.tables.postgres_table import Target, connect, is_written, merge_rows
 from penstock.spark.tables.postgres_text import as_text
 
@@ -43,7 +43,7 @@ def upsert(
     not stored. `query` is Spark's query id, and found by itself within foreachBatch.
     """
     check_named(frame, keys=keys, deleted=deleted)
-    query = running_query(frame) if query is None else query
+    query = query_of(frame) if query is None else query
     batch = Batch(app=app, query=query, batch_id=batch_id)
     target = Target(table=table, keys=tuple(keys), deleted=deleted)
     with connect(dsn) as connection:
