@@ -58,18 +58,20 @@ def test_what_is_no_event_says_why_and_stays_whole(spark: SparkSession) -> None:
         event(at_ms="soon"),
         event(kind="login"),
         event(kind="purchase", card="c1"),
+        json.dumps(event()).encode() + b"{}",
     ]
     parsed = steps.parsed(records(spark, values))
     assert {row.offset: row.reason for row in parsed.collect()} == {
         0: None,
-        1: "the value is no JSON of an event",
-        2: "the value is no JSON of an event",
-        3: "the value is no JSON of an event",
+        1: "the value is not valid JSON",
+        2: "the value does not fit the schema",
+        3: "the value is null",
         4: "field user_id is missing",
         5: "kind is unknown",
-        6: "the value is no JSON of an event",
+        6: "the value does not fit the schema",
         7: "a login without ok",
         8: "a purchase without card or amount",
+        9: "the value is not valid JSON",
     }
     assert [row.offset for row in steps.sound(parsed).collect()] == [0]
     bad = parsed.where("offset = 1").collect()

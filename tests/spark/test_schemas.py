@@ -7,6 +7,7 @@ from decimal import Decimal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from penstock.spark import schemas
 
@@ -90,9 +91,13 @@ def rows_of(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
 
 
 def reasons(spark: SparkSession, values: list[bytes | None], schema: str = ORDER) -> list[str]:
-    parsed = schemas.parse_json(rows_of(spark, values), schema)
-    found = parsed.orderBy("number").select("parsed", "reason").collect()
+    """Of `parse_json`; `BriefJson` accepts the same rows."""
+    brief, text = schemas.BriefJson(schema), F.col("value").cast("string")
+    parsed = schemas.parse_json(rows_of(spark, values), schema).withColumn("raw", brief.raw(text))
+    judged = parsed.withColumn("fault", brief.fault(text, F.col("raw")))
+    found = judged.orderBy("number").select("parsed", "reason", "fault").collect()
     assert all((row.parsed is None) != (row.reason is None) for row in found)
+    assert [row.fault is None for row in found] == [row.reason is None for row in found]
     return [row.reason for row in found]
 
 
@@ -167,6 +172,25 @@ def test_each_fault_has_its_sentence(spark: SparkSession) -> None:
         b'{"id":"a","amount":1,"odd name":""}': ("field `odd name` should be int, and is a string"),
     }
     assert reasons(spark, list(faults)) == list(faults.values())
+
+
+def test_a_brief_reason_names_what_is_missing(spark: SparkSession) -> None:
+    faults: dict[bytes | None, str | None] = {
+        with_fields(): None,
+        None: "the value is null",
+        b'{"id":"\xff","amount":1}': "the value is not UTF-8",
+        b'{"id":"a","amount":1} more': "the value is not valid JSON",
+        b"null": "the value does not fit the schema",
+        b'{"id":"a","amount":"1"}': "the value does not fit the schema",
+        b'{"amount":1}': "field id is missing",
+        with_fields(buyer={}): "field buyer lacks something",
+    }
+    brief, text = schemas.BriefJson(ORDER), F.col("value").cast("string")
+    rows = rows_of(spark, list(faults)).withColumn("raw", brief.raw(text))
+    judged = rows.select("number", brief.fault(text, F.col("raw")).alias("fault"))
+    assert [row.fault for row in judged.orderBy("number").collect()] == list(faults.values())
+    [row] = rows.where("number = 0").select(brief.value(F.col("raw")).alias("value")).collect()
+    assert (row.value.id, row.value.amount) == ("a", 1)
 
 
 def test_a_document_with_anything_around_it_is_none(spark: SparkSession) -> None:

@@ -10,25 +10,15 @@ from pyspark.sql import functions as F
 from penstock.spark.pipelines.clickstream import rules
 from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
 from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
+from penstock.spark.schemas import BriefJson
 
+FAULT = "_fault"  # of the JSON
 KINDS = ("page_view", "click", "login", "purchase")
-REQUIRED = {
-    "event_id": "string",
-    "user_id": "string",
-    "kind": "string",
-    "at_ms": "bigint",
-    "device": "string",
-    "country": "string",
-}
-OPTIONAL = {
-    "page": "string",
-    "category": "string",
-    "ok": "boolean",  # of a login
-    "card": "string",  # of a purchase
-    "amount_cents": "bigint",  # of a purchase
-}
-BROKEN = "_broken"  # where Spark leaves what it could not parse
-EVENT = {**REQUIRED, **OPTIONAL, BROKEN: "string"}
+EVENT = """
+    event_id string NOT NULL, user_id string NOT NULL, kind string NOT NULL,
+    at_ms bigint NOT NULL, device string NOT NULL, country string NOT NULL,
+    page string, category string, ok boolean, card string, amount_cents bigint
+"""  # `ok` of a login, `card` and `amount_cents` of a purchase
 
 SESSION_GAP = "30 minutes"
 DAY_MS = 86_400_000
@@ -37,32 +27,23 @@ LATENESS = f"{rules.LATENESS_MS} milliseconds"
 
 def parsed(records: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
     """Records of the topic, each with the fields of its event, and `reason` where it is none."""
-    schema = ", ".join(f"{name} {kind}" for name, kind in EVENT.items())
-    options = {"columnNameOfCorruptRecord": BROKEN}
-    event = F.from_json(F.col("value").cast("string"), schema, options)
+    event, text = BriefJson(EVENT), F.col("value").cast("string")
     return (
-        records.withColumn("event", event)
-        .select(*records.columns, "event.*")
-        .withColumn("reason", F.coalesce(_reason(), _time_reason(event_time)))
+        records.withColumn("raw", event.raw(text))
+        .withColumns({"event": event.value(F.col("raw")), FAULT: event.fault(text, F.col("raw"))})
+        .select(*records.columns, "event.*", FAULT)
+        .withColumn("reason", F.coalesce(F.col(FAULT), _reason(), _time_reason(event_time)))
         # Not of every number: one that Spark has no timestamp for would end the query.
         .withColumn("at", F.when(F.col("reason").isNull(), F.timestamp_millis("at_ms")))
-        .drop(BROKEN)
+        .drop(FAULT)
     )
 
 
 def _reason() -> Column:
-    """Looked at by fields, which Spark plans in no time; `schemas.parse_json` tells more, at a cost
-    that four queries would pay in every batch.
-    """
     kind = F.col("kind")
     no_payment = F.col("card").isNull() | F.col("amount_cents").isNull()
-    reason = F.when(
-        F.col("value").isNull() | F.col(BROKEN).isNotNull(), "the value is no JSON of an event"
-    )
-    for name in REQUIRED:
-        reason = reason.when(F.col(name).isNull(), f"field {name} is missing")
     return (
-        reason.when(~kind.isin(*KINDS), "kind is unknown")
+        F.when(~kind.isin(*KINDS), "kind is unknown")
         .when((kind == "login") & F.col("ok").isNull(), "a login without ok")
         .when((kind == "purchase") & no_payment, "a purchase without card or amount")
     )

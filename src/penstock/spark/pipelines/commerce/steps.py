@@ -17,13 +17,13 @@ import pandas
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import StringType, StructType
 
 from penstock.spark import dead_letter
 from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce.stock import NO_STOCK, Alert, Stock, StockEvent, fold
 from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
 from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
+from penstock.spark.schemas import BriefJson
 
 ORDER = """
     event_id string NOT NULL, order_id string NOT NULL, customer_id string NOT NULL,
@@ -57,8 +57,6 @@ KINDS = {
 # Stock is counted by versions: an event of the wrong time is as good as any other.
 TIMED = (names.ORDERS, names.PAYMENTS)
 REASON = "reason"
-CORRUPT = "_corrupt"
-OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 # An order is done with after so long: whatever comes for it later does not change the view.
 ORDER_LASTS = "30 days"
@@ -74,49 +72,42 @@ def checked(
     """
     kinds = [(topic, *KINDS[topic]) for topic in topics or KINDS]
     text = F.col("value").cast("string")
-    typed = rows.select(
+    parsed = rows.select(
         "*",
         *(
-            F.from_json(
-                F.when(F.col("topic") == topic, text), _with_corrupt(schema), OPTIONS
-            ).alias(column)
+            BriefJson(schema).raw(F.when(F.col("topic") == topic, text)).alias(column)
             for topic, column, schema, _ in kinds
         ),
     )
     faults = [
-        F.when(F.col("topic") == topic, _fault(F.col(column), schema, happenings))
+        F.when(F.col("topic") == topic, _fault(text, F.col(column), schema, happenings))
         for topic, column, schema, happenings in kinds
     ]
     faults += [
-        F.when(F.col("topic") == topic, _time_fault(F.col(column), event_time))
-        for topic, column, _, _ in kinds
+        F.when(
+            F.col("topic") == topic,
+            _time_fault(BriefJson(schema).value(F.col(column)), event_time),
+        )
+        for topic, column, schema, _ in kinds
         if topic in TIMED
     ]
-    judged = typed.withColumn(REASON, F.coalesce(*faults))
+    judged = parsed.withColumn(REASON, F.coalesce(*faults))
     good = F.col(REASON).isNull()
     return judged.withColumns(
-        {column: F.when(good, F.col(column).dropFields(CORRUPT)) for _, column, _, _ in kinds}
+        {
+            column: F.when(good, BriefJson(schema).value(F.col(column)))
+            for _, column, schema, _ in kinds
+        }
     )
 
 
-def _with_corrupt(schema: str) -> StructType:
-    parsed = StructType.fromDDL(schema)
-    assert isinstance(parsed, StructType)
-    return parsed.add(CORRUPT, StringType())
-
-
-def _fault(event: Column, schema: str, happenings: tuple[str, ...]) -> Column:
+def _fault(text: Column, raw: Column, schema: str, happenings: tuple[str, ...]) -> Column:
     """A sentence, or null for an event that is as it should be."""
-    values = F.json_array_length(F.concat(F.lit("["), F.col("value").cast("string"), F.lit("]")))
-    required = [field.name for field in _with_corrupt(schema).fields if not field.nullable]
+    event = BriefJson(schema)
     return F.coalesce(
-        F.when(event.isNull(), F.lit("the value is null")),
-        F.when(event[CORRUPT].isNotNull(), F.lit("the value does not fit the schema")),
-        # Spark reads the first value of a text, and passes over whatever follows it.
-        F.when(F.coalesce(values, F.lit(0)) != 1, F.lit("the value is more than one object")),
-        *(F.when(event[name].isNull(), F.lit(f"field {name} is missing")) for name in required),
+        event.fault(text, raw),
         F.when(
-            ~event["event"].isin(*happenings),
+            ~event.value(raw)["event"].isin(*happenings),
             F.lit(f"field event is none of {', '.join(happenings)}"),
         ),
     )
