@@ -16,6 +16,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock.spark.pipelines.cdc.generate import feed
+from rig.clients.confluent import ConfluentClient
 from rig.redis_server import RedisServer
 from rig.serve import ServedNode
 from rig.shop_table import place_in_log, products, told, told_twice
@@ -50,6 +51,11 @@ def running(line: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def await_records(node: ServedNode, topic: str, more_than: int) -> int:
     deadline = time.monotonic() + SECONDS_MAX
+    client = ConfluentClient(node.bootstrap)
+    while topic not in client.topics():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    client.close()
     while time.monotonic() < deadline:
         count = len(committed_records(node.bootstrap, topic))
         if count > more_than:
@@ -104,6 +110,26 @@ def confirmed_position(dsn: str) -> int:
             " WHERE database = current_database()"
         ).fetchall()
     return int(found)
+
+
+def test_it_waits_for_a_node_that_was_killed(
+    node: ServedNode, postgres: str, prefix: str, folder: Path
+) -> None:
+    feed(postgres, 0, transactions_max=5)
+    topic = f"{prefix}.public.products"
+    with running(command(node, postgres, prefix), folder) as child:
+        count = await_records(node, topic, 0)
+        node.kill()
+        try:
+            feed(postgres, 1, transactions_max=50)
+        finally:
+            node.start()
+        await_records(node, topic, count + 50)
+        assert child.poll() is None, (folder / "said").read_text()
+    assert once(node, postgres, prefix).returncode == 0
+    records = committed_records(node.bootstrap, topic)
+    assert told(records) == products(postgres)
+    assert not told_twice(records)
 
 
 def test_index_and_cache_follow_and_are_asked(

@@ -29,7 +29,7 @@ import psycopg
 from penstock.client.consume.compacted_topic import FIRST, committed_ends, last_values, read_range
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import ConnectionLost, TimedOut, Unreachable
+from penstock.client.network.errors import AbortOnly, ConnectionLost, TimedOut, Unreachable
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import PenstockError
 from penstock.spark.connection import connect, run
@@ -114,7 +114,9 @@ def keep_capturing(
     while goes_on():
         try:
             capture(source, bootstrap, goes_on, settings=settings)
-        except AWAY as error:
+        except (*AWAY, AbortOnly) as error:
+            if isinstance(error, AbortOnly) and not isinstance(error.reason, AWAY):
+                raise
             LOG.warning("capture waits name=%s error=%s", source.name, " ".join(str(error).split()))
             time.sleep(TROUBLE_PAUSE_SECONDS)
 
