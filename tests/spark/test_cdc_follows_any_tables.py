@@ -1,5 +1,6 @@
 """Tables of any shape, several at once, and what happens to them as a whole, in topics."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -10,13 +11,15 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.network.cluster import Cluster
+from penstock.spark.pipelines.cdc import change_writer
 from penstock.spark.pipelines.cdc.capture import capture
 from penstock.spark.pipelines.cdc.change_writer import KeyChanged
 from penstock.spark.pipelines.cdc.database import WrongReplicaIdentity
 from penstock.spark.pipelines.cdc.source import Source
 from rig.serve import ServedNode
 from rig.shop_table import place_in_log
-from rig.sink_output import committed_records
+from rig.sink_output import committed_records, open_transactional_ids
 
 TABLES = """
     CREATE SCHEMA sales;
@@ -141,6 +144,32 @@ def test_truncation_leaves_no_row_and_an_event(
     assert len(rows(node, source.topics["public.people"])) == 1
     assert events(node, source)[-1] == {"event": "truncate", "table": "sales.orders", "rows": 3}
     assert [line for line in caplog.messages if "table=sales.orders was truncated" in line]
+
+
+def test_truncation_follows_a_commit_at_once(
+    node: ServedNode, postgres: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_writer, "ROUND_CHANGES_MAX", 1)
+    execute(postgres, TABLES)
+    source = source_of(postgres, topic, "sales.orders")
+    capture(source, node.bootstrap)
+    read_keys = change_writer.live_keys
+    is_open: list[bool] = []
+
+    async def read_and_look(cluster: Cluster, name: str) -> set[bytes]:
+        # The next transaction is open, so the one before is over for readers too.
+        found = await asyncio.to_thread(open_transactional_ids, node.bootstrap)
+        is_open.append(source.transactional_id in found)
+        return await read_keys(cluster, name)
+
+    monkeypatch.setattr(change_writer, "live_keys", read_and_look)
+    insert = "INSERT INTO sales.orders SELECT 'east', n, n, 'x' FROM generate_series(1, 200) AS n"
+    execute(postgres, *[insert, "TRUNCATE sales.orders"] * 5)
+    capture(source, node.bootstrap)
+    assert rows(node, source.topics["sales.orders"]) == {}
+    truncated = [event["rows"] for event in events(node, source) if event["event"] == "truncate"]
+    assert truncated == [201, 200, 200, 200, 200]
+    assert is_open == [True] * 5
 
 
 def test_other_columns_are_an_event_and_part_of_later_rows(

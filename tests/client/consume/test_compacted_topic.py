@@ -43,6 +43,28 @@ def test_the_last_committed_value_of_each_key_is_found(penstock: Broker, with_cl
     with_cluster(work)
 
 
+def test_a_key_that_was_moved_is_live_while_one_partition_has_it(
+    penstock: Broker, with_cluster: Run
+) -> None:
+    topic = penstock.topic(partitions=2)
+
+    async def work(cluster: Cluster) -> None:
+        async with TransactionalProducer(cluster, "t") as producer, producer.transaction():
+            for key, value, partition in (
+                (b"a", b"old", 0),
+                (b"a", None, 1),
+                (b"b", None, 0),
+                (b"b", b"new", 1),
+                (b"c", b"old", 0),
+                (b"c", None, 0),
+            ):
+                await producer.send(topic, value, key=key, partition=partition)
+        async with TransactionalProducer(cluster, "t"):  # all is committed
+            assert await live_keys(cluster, topic) == {b"a", b"b"}
+
+    with_cluster(work)
+
+
 def test_an_end_that_a_transaction_holds_back_is_not_waited_for_without_bound(
     penstock: Broker, with_cluster: Run
 ) -> None:

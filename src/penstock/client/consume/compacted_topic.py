@@ -55,20 +55,22 @@ async def last_values(cluster: Cluster, topic: str) -> dict[bytes, bytes]:
 
 
 async def live_keys(cluster: Cluster, topic: str) -> set[bytes]:
-    """The keys whose last record is no tombstone: no value is kept."""
+    """The keys whose last record in any partition is no tombstone: no value is kept. A key that
+    more partitions have moved is in two, and the order of these two is not known.
+    """
     ends = await committed_ends(cluster, topic)
-    found: set[bytes] = set()
+    found: set[tuple[int, bytes]] = set()
 
     def take(record: ConsumedRecord) -> None:
         if record.key is None:
             return
         if record.value is None:
-            found.discard(record.key)
+            found.discard((record.partition, record.key))
         else:
-            found.add(record.key)
+            found.add((record.partition, record.key))
 
     await read_range(cluster, dict.fromkeys(ends, FIRST), ends, take)
-    return found
+    return {key for _, key in found}
 
 
 async def read_range(

@@ -166,9 +166,8 @@ async def _capture(source: Source, brokers: ConnectionOptions, goes_on: Callable
                 producer,
                 connection,
                 source,
-                database=begun.position.database,
+                position=begun.position,
                 schemas=begun.schemas,
-                after_lsns=begun.after_lsns,
             )
             # What comes later than this is for the next look, so a look has an end.
             until = lsn_number(await text(connection, LOG_END))

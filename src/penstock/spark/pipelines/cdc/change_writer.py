@@ -10,6 +10,7 @@ read for the keys that it has; an event tells of it as well.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from penstock.client.consume.compacted_topic import live_keys
@@ -56,17 +57,15 @@ class ChangeWriter:
         connection: Connection,
         source: Source,
         *,
-        database: str,
+        position: Position,
         schemas: Mapping[str, KnownSchema],
-        after_lsns: Mapping[str, int],
     ) -> None:
         self._cluster = cluster
         self._producer = producer
         self._connection = connection
         self._source = source
-        self._database = database
+        self._written = position  # what the cluster has
         self._schemas = dict(schemas)
-        self._after_lsns = after_lsns
         self._begin: Begin | None = None  # of the transaction of the database under way
         self._step = 0
         self._commit: Commit | None = None  # the last one taken
@@ -111,12 +110,10 @@ class ChangeWriter:
         if commit is None:
             return None
         if self._is_open:
-            await send_position(
-                self._producer,
-                self._source,
-                Position(lsn=commit.commit_lsn, database=self._database, tables=self._after_lsns),
-            )
+            position = replace(self._written, lsn=commit.commit_lsn)
+            await send_position(self._producer, self._source, position)
             await self._producer.commit()
+            self._written = position
             self.captured += self._open_changes
             self._is_open, self._open_changes = False, 0
             self._open_keys.clear()
@@ -131,6 +128,7 @@ class ChangeWriter:
     async def _truncate(self, table: str) -> None:
         topic = self._source.topics[table]
         here = self._open_keys.setdefault(topic, {})
+        await self._await_last_commit()
         # Our own open transaction holds the end of what is committed back, so nothing is missed.
         keys = {one for one in await live_keys(self._cluster, topic) if here.get(one, True)}
         keys |= {one for one, is_left in here.items() if is_left}
@@ -141,6 +139,14 @@ class ChangeWriter:
         LOG.warning("table=%s was truncated: topic=%s tombstones=%d", table, topic, len(keys))
         value = encode_truncate(table, rows=len(keys))
         await self._send(self._source.events, table.encode(), value, Kind.TRUNCATE)
+
+    async def _await_last_commit(self) -> None:
+        """A commit is answered when it is decided, and readers see its records a moment later. The
+        next transaction takes no record before that, so one that is delivered says that they do.
+        """
+        await self._open()
+        await send_position(self._producer, self._source, self._written)
+        await self._producer.flush()
 
     async def _tell_schema(self, schema: Schema) -> None:
         table, known = schema.table, self._schemas[schema.table]
@@ -166,14 +172,17 @@ class ChangeWriter:
 
     async def _send(self, topic: str, key: bytes, value: bytes | None, kind: Kind) -> None:
         assert self._begin is not None
-        if not self._is_open:
-            await self._producer.begin()
-            self._is_open = True
+        await self._open()
         headers: Headers = headers_of(kind, position=self._position, step=self._step)
         await self._producer.send(
             topic, value, key=key, headers=headers, timestamp_ms=self._begin.committed_ms
         )
         self._step += 1
+
+    async def _open(self) -> None:
+        if not self._is_open:
+            await self._producer.begin()
+            self._is_open = True
 
 
 def check_key(table: str, known: KnownSchema, key: tuple[str, ...] | None) -> None:
