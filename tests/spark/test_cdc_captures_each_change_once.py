@@ -15,7 +15,7 @@ from penstock.spark.pipelines.cdc import capture as capture_module
 from penstock.spark.pipelines.cdc import change_writer, replication_stream
 from penstock.spark.pipelines.cdc.capture import OtherDatabase, capture, capture_beside
 from penstock.spark.pipelines.cdc.database import NoPrimaryKey, UnknownTable
-from penstock.spark.pipelines.cdc.generate import feed
+from penstock.spark.pipelines.cdc.generate import INSERT, MAKE_TABLE, feed
 from penstock.spark.pipelines.cdc.replication_stream import SlotLost
 from penstock.spark.tables.errors import DatabaseUnreachable
 from rig.clients.confluent import ConfluentClient
@@ -72,6 +72,23 @@ def test_a_capture_killed_at_any_line_loses_and_repeats_nothing(
     identity = source_of(postgres, *topics).transactional_id
     assert identity not in open_transactional_ids(node.bootstrap)
     assert line > 100
+
+
+def test_a_table_made_anew_is_complete_though_the_capture_is_killed_at_any_line(
+    node: ServedNode, postgres: str, topics: Topics
+) -> None:
+    with Killer(capture_all, capture_module) as killer:
+        for line in killer.lines():
+            with psycopg.connect(postgres) as connection:
+                connection.execute("DROP TABLE IF EXISTS products")
+                connection.execute(MAKE_TABLE)
+                connection.execute(INSERT, (line, "lamp", "", "lights", 100, 1))
+            survives = killer.survives(line, postgres, *topics, node.bootstrap)
+            capture_all(postgres, *topics, node.bootstrap)
+            assert told(committed_records(node.bootstrap, topics[0])) == products(postgres)
+            if survives:
+                break
+    assert line > 50
 
 
 def test_what_cannot_be_captured_is_told_in_one_line(

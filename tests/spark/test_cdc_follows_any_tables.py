@@ -122,6 +122,45 @@ def test_a_table_that_is_added_later_begins_with_its_rows(
     assert rows(node, both.topics["public.people"]) == {}
 
 
+def test_rows_that_went_while_a_table_was_left_out_are_gone(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    execute(postgres, TABLES, "INSERT INTO sales.orders VALUES ('north', 2, 1, 'second')")
+    both = source_of(postgres, topic, "sales.orders", "public.people")
+    capture(both, node.bootstrap)
+    capture(replace(both, topics={"public.people": both.topics["public.people"]}), node.bootstrap)
+    execute(postgres, "DELETE FROM sales.orders WHERE number = 1")
+    capture(both, node.bootstrap)
+    assert list(rows(node, both.topics["sales.orders"])) == ['["north",2]']
+    kinds = [record.headers[0][1] for record in records(node, both.topics["sales.orders"])]
+    assert kinds == [b"snapshot", b"snapshot", b"snapshot", b"delete"]
+
+
+def test_a_table_that_took_the_name_of_another_begins_with_its_rows(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    execute(postgres, TABLES)
+    source = source_of(postgres, topic, "sales.orders", "public.people")
+    capture(source, node.bootstrap)
+    execute(
+        postgres,
+        "UPDATE people SET active = false",
+        "DROP TABLE sales.orders",
+        "CREATE TABLE sales.orders (number int PRIMARY KEY, total int)",
+        "INSERT INTO sales.orders VALUES (7, 70)",
+        "ALTER TABLE people RENAME TO people_before",
+        "CREATE TABLE people (LIKE people_before INCLUDING ALL)",
+        "INSERT INTO people VALUES ('00000000-0000-0000-0000-000000000002', 'Bob', 'null', true)",
+        "UPDATE people_before SET active = NULL",
+    )
+    capture(source, node.bootstrap)
+    execute(postgres, "UPDATE sales.orders SET total = 71", "UPDATE people_before SET tags = NULL")
+    capture(source, node.bootstrap)
+    assert rows(node, source.topics["sales.orders"]) == {"7": {"number": 7, "total": 71}}
+    [person] = rows(node, source.topics["public.people"]).values()
+    assert isinstance(person, dict) and person["Full Name"] == "Bob"
+
+
 def test_truncation_leaves_no_row_and_an_event(
     node: ServedNode, postgres: str, topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,7 +26,13 @@ from dataclasses import dataclass, replace
 
 import psycopg
 
-from penstock.client.consume.compacted_topic import FIRST, committed_ends, last_values, read_range
+from penstock.client.consume.compacted_topic import (
+    FIRST,
+    committed_ends,
+    last_values,
+    live_keys,
+    read_range,
+)
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import AbortOnly, ConnectionLost, TimedOut, Unreachable
@@ -40,11 +46,13 @@ from penstock.spark.pipelines.cdc.database import (
     LOG_END,
     Connection,
     TableForm,
+    check_existing,
     connected,
     forms_of,
     publish,
     text,
     type_names,
+    unpublished,
 )
 from penstock.spark.pipelines.cdc.pgoutput import CapturedTable, Decoder, Kind, lsn_number
 from penstock.spark.pipelines.cdc.record import (
@@ -145,7 +153,6 @@ class Begun:
     """What a capture goes on from: every table has its rows in its topic."""
 
     position: Position
-    after_lsns: Mapping[str, int]  # of the captured tables
     schemas: Mapping[str, KnownSchema]
     forms: Mapping[str, TableForm]
     types: Mapping[int, str]
@@ -156,7 +163,7 @@ async def _capture(source: Source, brokers: ConnectionOptions, goes_on: Callable
         await connected(source.dsn) as connection,
         connect(brokers) as cluster,
     ):
-        await publish(connection, source)
+        await check_existing(connection, source)
         async with TransactionalProducer(cluster, source.transactional_id, rules=RULES) as producer:
             view = await cluster.need([source.positions])
             slot = slot_name(source, view.cluster_id or "")
@@ -216,7 +223,7 @@ async def _commit(stream: ReplicationStream, writer: ChangeWriter) -> None:
 def _decoder(begun: Begun) -> Decoder:
     tables = {
         table: CapturedTable(key=begun.forms[table].key, after_lsn=max(lsn, begun.position.lsn))
-        for table, lsn in begun.after_lsns.items()
+        for table, lsn in _tables_of(begun.position).items()
     }
     return Decoder(tables, begun.types)
 
@@ -248,79 +255,105 @@ async def _begin(
     source: Source,
     slot: str,
 ) -> Begun:
-    types = await type_names(connection)
-    forms = await forms_of(connection, source, types)
     database = await text(connection, DATABASE)
     known = await last_position(cluster, source)
-    if known is not None and known.database != database:
-        raise OtherDatabase(
-            f"topic {source.positions} holds positions of another database (system/name "
-            f"{known.database}) than {database}: give this one topics of its own"
-        )
+    if known is not None:
+        if known.database != database:
+            raise OtherDatabase(
+                f"topic {source.positions} holds positions of another database (system/name "
+                f"{known.database}) than {database}: give this one topics of its own"
+            )
+        known = await _forget_tables(producer, connection, source, known)
+    await publish(connection, source)
+    types = await type_names(connection)
+    forms = await forms_of(connection, source, types)
     schemas = {} if known is None else await last_schemas(cluster, source)
-    after_lsns = _known_tables(known, source)
+    position, after_lsns = known, _tables_of(known)
     for table in after_lsns:
         now = KnownSchema(columns=forms[table].columns, key=forms[table].key)
         check_key(table, schemas.setdefault(table, now), now.key)
     fresh = {table: form for table, form in forms.items() if table not in after_lsns}
-    if known is None:
-        # A slot without a position in its cluster is of a capture that died before it wrote one.
-        await _drop(connection, slot)
-    if known is None or fresh:
-        position = await _write_rows(producer, source, slot, fresh, known, database, after_lsns)
-    elif known.tables == after_lsns:
-        position = known
-    else:
-        position = replace(known, tables=after_lsns)
-        async with producer.transaction():
-            await send_position(producer, source, position)
-    assert position.tables is not None
+    if position is None or fresh:
+        position = await _write_rows(
+            cluster, producer, connection, source, slot, fresh, known, database
+        )
     for table, form in fresh.items():
         schemas[table] = KnownSchema(columns=form.columns, key=form.key)
-    return Begun(
-        position=position, after_lsns=position.tables, schemas=schemas, forms=forms, types=types
-    )
+    return Begun(position=position, schemas=schemas, forms=forms, types=types)
 
 
-def _known_tables(known: Position | None, source: Source) -> dict[str, int]:
-    if known is None:
+async def _forget_tables(
+    producer: TransactionalProducer, connection: Connection, source: Source, known: Position
+) -> Position:
+    """The position without the tables that are not captured any more, and without those that the
+    publication has lost: their changes since are unknown. It is written before the publication has
+    them again, so a capture that dies in between takes them for new as well.
+    """
+    lost = {*await unpublished(connection, source)}
+    before = dict.fromkeys(source.topics, known.lsn) if known.tables is None else known.tables
+    tables = {
+        table: lsn for table, lsn in before.items() if table in source.topics and table not in lost
+    }
+    if tables == known.tables:
+        return known
+    position = replace(known, tables=tables)
+    async with producer.transaction():
+        await send_position(producer, source, position)
+    return position
+
+
+def _tables_of(position: Position | None) -> Mapping[str, int]:
+    if position is None:
         return {}
-    if known.tables is None:
-        return dict.fromkeys(source.topics, known.lsn)
-    return {table: lsn for table, lsn in known.tables.items() if table in source.topics}
+    assert position.tables is not None
+    return position.tables
 
 
 async def _write_rows(
+    cluster: Cluster,
     producer: TransactionalProducer,
+    connection: Connection,
     source: Source,
     slot: str,
     fresh: Mapping[str, TableForm],
     known: Position | None,
     database: str,
-    after_lsns: Mapping[str, int],
 ) -> Position:
-    """The rows that tables have, and the position that goes with them; returns that position."""
+    """The rows that tables have, a tombstone for each other row that their topics have from an
+    earlier time, and the position that goes with them; returns that position.
+    """
     name = slot if known is None else f"{slot}_rows"
+    # A slot without a position in its cluster is of a capture that died before it wrote one.
+    await _drop(connection, name)
+    topics = [source.topics[table] for table in fresh]
+    gone = {topic: await live_keys(cluster, topic) for topic in topics}
     try:
         async with (
             new_slot(source.dsn, name, temporary=known is not None) as made,
             producer.transaction(),
         ):
             step = 0
+
+            async def send(topic: str, key: bytes, value: bytes | None, kind: Kind) -> None:
+                nonlocal step
+                headers = headers_of(kind, position=made.position, step=step)
+                await producer.send(topic, value, key=key, headers=headers)
+                step += 1
+
             for table, form in fresh.items():
                 schema = encode_schema(table, KnownSchema(columns=form.columns, key=form.key))
-                headers = headers_of(Kind.SCHEMA, position=made.position, step=step)
-                await producer.send(source.events, schema, key=table.encode(), headers=headers)
-                step += 1
+                await send(source.events, table.encode(), schema, Kind.SCHEMA)
             async for change in rows_of(source.dsn, made, fresh):
-                headers = headers_of(change.kind, position=made.position, step=step)
-                topic = source.topics[change.table]
-                await producer.send(topic, value_of(change), key=key_of(change), headers=headers)
-                step += 1
+                topic, key = source.topics[change.table], key_of(change)
+                await send(topic, key, value_of(change), change.kind)
+                gone[topic].discard(key)
+            for topic, keys in gone.items():
+                for key in sorted(keys):
+                    await send(topic, key, None, Kind.DELETE)
             position = Position(
                 lsn=made.position if known is None else known.lsn,
                 database=database,
-                tables={**after_lsns, **dict.fromkeys(fresh, made.position)},
+                tables={**_tables_of(known), **dict.fromkeys(fresh, made.position)},
             )
             await send_position(producer, source, position)
     except psycopg.errors.DuplicateObject as error:

@@ -92,9 +92,23 @@ async def connected(dsn: str) -> Connection:
     return connection
 
 
+async def check_existing(connection: Connection, source: Source) -> None:
+    there = {str(one) for (one,) in await _rows(connection, EXISTING, [list(source.topics)])}
+    lacking = [table for table in source.topics if table not in there]
+    if lacking:
+        raise UnknownTable(f"the database has no table {', '.join(lacking)}")
+
+
+async def unpublished(connection: Connection, source: Source) -> list[str]:
+    """The tables whose changes are not sent: those to be added, and those that were dropped or
+    renamed, if others have their names now.
+    """
+    published = {str(one) for (one,) in await _rows(connection, PUBLISHED, [source.name])}
+    return [table for table in source.topics if table not in published]
+
+
 async def publish(connection: Connection, source: Source) -> None:
     """Makes the publication where it is missing, and adds the tables that it lacks."""
-    await _check_existing(connection, source)
     name = sql.Identifier(source.name)
     found = await connection.execute(
         "SELECT pubtruncate FROM pg_publication WHERE pubname = %s", [source.name]
@@ -113,8 +127,7 @@ async def publish(connection: Connection, source: Source) -> None:
                 "ALTER PUBLICATION {} SET (publish = 'insert, update, delete, truncate')"
             ).format(name)
         )
-    published = {str(one) for (one,) in await _rows(connection, PUBLISHED, [source.name])}
-    lacking = [table for table in source.topics if table not in published]
+    lacking = await unpublished(connection, source)
     if lacking:
         await connection.execute(
             sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, _listed(lacking))
@@ -175,13 +188,6 @@ async def text(connection: Connection, statement: LiteralString) -> str:
 def identifier(table: str) -> sql.Identifier:
     schema, _, name = table.partition(".")
     return sql.Identifier(schema, name)
-
-
-async def _check_existing(connection: Connection, source: Source) -> None:
-    there = {str(one) for (one,) in await _rows(connection, EXISTING, [list(source.topics)])}
-    lacking = [table for table in source.topics if table not in there]
-    if lacking:
-        raise UnknownTable(f"the database has no table {', '.join(lacking)}")
 
 
 async def _rows(

@@ -162,7 +162,7 @@ class Decoder:
 
     def _note(self, oid: int, relation: Relation) -> None:
         before = self._relations.get(oid)
-        if before is not None and before.name != relation.name and before.name in self._tables:
+        if before is not None and before.name != relation.name and self._counted(before.name):
             raise TableRenamed(
                 f"{before.name} is now {relation.name}: capture it under that name"
                 " (its rows are written again, to the topic of that name)"
