@@ -1,8 +1,10 @@
 """Changes of a real table in a topic: all of them, once, though the capture is killed anywhere."""
 
+import itertools
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +15,12 @@ import pytest
 
 from penstock.spark.pipelines.cdc import capture as capture_module
 from penstock.spark.pipelines.cdc import change_writer, replication_stream
-from penstock.spark.pipelines.cdc.capture import OtherDatabase, capture, capture_beside
+from penstock.spark.pipelines.cdc.capture import (
+    OtherDatabase,
+    capture,
+    capture_beside,
+    keep_capturing,
+)
 from penstock.spark.pipelines.cdc.database import NoPrimaryKey, UnknownTable
 from penstock.spark.pipelines.cdc.generate import INSERT, MAKE_TABLE, feed
 from penstock.spark.pipelines.cdc.replication_stream import SlotLost
@@ -181,6 +188,44 @@ def test_a_server_that_does_not_answer_is_noticed(
     feed(postgres, 2, transactions_max=2)
     capture_all(postgres, *topics, node.bootstrap)
     assert told(committed_records(node.bootstrap, topics[0])) == products(postgres)
+
+
+def test_a_capture_waits_for_a_slot_that_another_reads(
+    node: ServedNode, postgres: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication_stream, "SLOT_ATTEMPTS_MAX", 2)
+    monkeypatch.setattr(capture_module, "TROUBLE_PAUSE_SECONDS", 0.1)
+    feed(postgres, 1, transactions_max=2)
+    source = source_of(postgres, *topics)
+    reads, waited, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def first_goes_on() -> bool:
+        reads.set()
+        return not waited.is_set()
+
+    first = threading.Thread(target=capture, args=(source, node.bootstrap, first_goes_on))
+    first.start()
+    assert reads.wait(120)
+    looks = itertools.count()
+
+    def newer_goes_on() -> bool:
+        if next(looks) == 2:  # it has waited, and is to try again
+            waited.set()
+        return not ended.is_set()
+
+    newer = threading.Thread(target=keep_capturing, args=(source, node.bootstrap, newer_goes_on))
+    newer.start()
+    first.join(120)
+    assert waited.is_set()
+    feed(postgres, 2, transactions_max=20)
+    deadline = time.monotonic() + 120
+    while told(committed_records(node.bootstrap, topics[0])) != products(postgres):
+        assert newer.is_alive()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    ended.set()
+    newer.join(120)
+    assert not told_twice(committed_records(node.bootstrap, topics[0]))
 
 
 def test_a_capture_that_cannot_go_on_ends_its_queries(

@@ -35,7 +35,13 @@ from penstock.client.consume.compacted_topic import (
 )
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import AbortOnly, ConnectionLost, TimedOut, Unreachable
+from penstock.client.network.errors import (
+    AbortOnly,
+    BufferFull,
+    ConnectionLost,
+    TimedOut,
+    Unreachable,
+)
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import PenstockError
 from penstock.spark.connection import connect, run
@@ -83,7 +89,15 @@ TROUBLE_PAUSE_SECONDS = 2.0
 RULES = TransactionRules(timeout_ms=TRANSACTION_MS_MAX)
 
 # What goes away by itself.
-AWAY = (Unreachable, ConnectionLost, TimedOut, DatabaseUnreachable, psycopg.OperationalError)
+AWAY = (
+    Unreachable,
+    ConnectionLost,
+    TimedOut,
+    BufferFull,
+    DatabaseUnreachable,
+    SlotInUse,
+    psycopg.OperationalError,
+)
 
 DROP = """
     SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
@@ -94,7 +108,9 @@ LOG = logging.getLogger(__name__)
 
 
 class OtherDatabase(PenstockError):
-    """The cluster has captured the tables of another database under this name."""
+    """The cluster has captured the tables of another database under this name, or another database
+    of the server has the slot.
+    """
 
 
 def capture(
@@ -118,7 +134,7 @@ def keep_capturing(
     *,
     settings: Mapping[str, str] | None = None,
 ) -> None:
-    """The same, and waits for a database or a cluster that is away."""
+    """The same, and waits for a database or a cluster that is away, or a slot that is in use."""
     while goes_on():
         try:
             capture(source, bootstrap, goes_on, settings=settings)
@@ -357,7 +373,7 @@ async def _write_rows(
             )
             await send_position(producer, source, position)
     except psycopg.errors.DuplicateObject as error:
-        raise SlotInUse(f"slot {name!r} is of another database of this server") from error
+        raise OtherDatabase(f"slot {name!r} is of another database of this server") from error
     return position
 
 

@@ -40,7 +40,9 @@ class SlotLost(PenstockError):
 
 
 class SlotInUse(PenstockError):
-    """Another process has been reading the slot for too long, or another database has it."""
+    """Another process reads the slot, or did so until a moment ago: a server notices that the
+    machine of a reader is gone after `wal_sender_timeout`, a minute by default.
+    """
 
 
 @dataclass(frozen=True, slots=True)
