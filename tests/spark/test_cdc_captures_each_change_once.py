@@ -1,5 +1,6 @@
 """Changes of a real table in a topic: all of them, once, though the capture is killed anywhere."""
 
+import asyncio
 import itertools
 import os
 import signal
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
+from penstock.client.network.cluster import Cluster
 from penstock.spark.pipelines.cdc import capture as capture_module
 from penstock.spark.pipelines.cdc import change_writer, replication_stream
 from penstock.spark.pipelines.cdc.capture import (
@@ -188,6 +191,27 @@ def test_a_server_that_does_not_answer_is_noticed(
     feed(postgres, 2, transactions_max=2)
     capture_all(postgres, *topics, node.bootstrap)
     assert told(committed_records(node.bootstrap, topics[0])) == products(postgres)
+
+
+def test_a_server_hears_of_a_capture_that_is_busy_for_long(
+    node: ServedNode, postgres: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(postgres, 1, transactions_max=2)
+    capture_all(postgres, *topics, node.bootstrap)
+    name = conninfo_to_dict(postgres)["dbname"]
+    with psycopg.connect(postgres) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET wal_sender_timeout = '1s'".encode())
+        connection.execute("TRUNCATE products")
+    monkeypatch.setattr(replication_stream, "ASK_SECONDS", 0.1)
+    read_keys = change_writer.live_keys
+
+    async def large_topic(cluster: Cluster, name: str) -> set[bytes]:
+        await asyncio.sleep(3)
+        return await read_keys(cluster, name)
+
+    monkeypatch.setattr(change_writer, "live_keys", large_topic)
+    assert capture_all(postgres, *topics, node.bootstrap) > 0
+    assert told(committed_records(node.bootstrap, topics[0])) == {}
 
 
 def test_a_capture_waits_for_a_slot_that_another_reads(

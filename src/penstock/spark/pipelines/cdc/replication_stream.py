@@ -5,13 +5,15 @@
     r  written u64, flushed u64, applied u64, time i64, reply u8    to the server: stored up to here
 
 The server keeps its log from `flushed` on, and sends it again in the next connection: `confirm`
-moves it, and must be called only with what is stored elsewhere. A server that wants to know whether
-the reader is alive asks for a reply and gets one while the next message is waited for.
+moves it, and must be called only with what is stored elsewhere. A server ends a connection from
+which it hears nothing for `wal_sender_timeout`, so it is told of the position every few seconds,
+also while the reader does something else, such as writing tombstones for a large table.
 
 psycopg has no function for this; its `pq` has libpq's own (docs/adr/0049).
 """
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,6 +61,7 @@ class ReplicationStream:
         self._confirmed_lsn = 0
         self._heard = asyncio.get_running_loop().time()  # the last message
         self._unanswered: float | None = None  # since when the server has been asked in vain
+        self._sending = asyncio.Lock()
 
     async def next(self, wait_seconds: float) -> bytes | Reached | None:
         """The next message of pgoutput, or how far the server is; None after the wait. A server
@@ -99,6 +102,13 @@ class ReplicationStream:
             self._unanswered = asyncio.get_running_loop().time()
         await self._reply(ask=True)
 
+    async def keep_replying(self) -> None:
+        """Until it is cancelled, or the connection ends, which `next` raises."""
+        with contextlib.suppress(psycopg.Error):
+            while True:
+                await asyncio.sleep(ASK_SECONDS)
+                await self._reply()
+
     async def _check_alive(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._unanswered is None:
@@ -108,8 +118,9 @@ class ReplicationStream:
             raise psycopg.OperationalError("the server does not answer")
 
     async def _reply(self, *, ask: bool = False) -> None:
-        lsn = self._confirmed_lsn
-        await _put(self._postgres, STATUS.pack(b"r", lsn, lsn, lsn, 0, ask))
+        async with self._sending:
+            lsn = self._confirmed_lsn
+            await _put(self._postgres, STATUS.pack(b"r", lsn, lsn, lsn, 0, ask))
 
     async def close(self) -> None:
         """Ends the copy; what was confirmed has then reached the server."""
@@ -138,7 +149,12 @@ async def replication_stream(
     try:
         await _start_reading(connection, slot=slot, publication=publication)
         stream = ReplicationStream(connection)
-        yield stream
+        replying = asyncio.create_task(stream.keep_replying())
+        try:
+            yield stream
+        finally:
+            replying.cancel()
+            await asyncio.wait([replying])
         await stream.close()
     finally:
         await connection.close()
