@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.network.cluster import Cluster
@@ -258,6 +258,23 @@ def test_another_primary_key_ends_the_capture(
     )
     with pytest.raises(KeyChanged, match=r"was \(region, number\) and is now \(number\)"):
         capture(source, node.bootstrap)
+
+
+def test_text_is_that_of_a_database_in_another_encoding(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    name = f"{conninfo_to_dict(postgres)['dbname']}_latin"
+    execute(postgres, f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    dsn = make_conninfo(postgres, dbname=name)
+    shop = make_conninfo(dsn, client_encoding="UTF8")  # as statements are sent here
+    execute(shop, TABLES, "INSERT INTO sales.orders VALUES ('süd', 1, 1, 'Käse')")
+    source = source_of(dsn, topic, "sales.orders")
+    capture(source, node.bootstrap)
+    execute(shop, "INSERT INTO sales.orders VALUES ('süd', 2, 1, 'Brötchen')")
+    capture(source, node.bootstrap)
+    found = rows(node, source.topics["sales.orders"])
+    notes = [row["note"] for row in found.values() if isinstance(row, dict)]
+    assert notes == ["first", "Käse", "Brötchen"]
 
 
 def test_rows_that_the_log_does_not_name_by_their_key_are_refused(

@@ -145,7 +145,9 @@ async def replication_stream(
     dsn: str, *, slot: str, publication: str
 ) -> AsyncIterator[ReplicationStream]:
     """A slot has one reader, and the server takes a moment to notice that the last one has died."""
-    connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True, replication="database")
+    connection = await psycopg.AsyncConnection.connect(
+        dsn, autocommit=True, replication="database", client_encoding="UTF8"
+    )
     try:
         await _start_reading(connection, slot=slot, publication=publication)
         stream = ReplicationStream(connection)
