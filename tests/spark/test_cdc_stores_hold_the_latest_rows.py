@@ -1,7 +1,7 @@
 """A search index and a cache of a real table: the latest row of each key, whatever is killed."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -126,6 +126,29 @@ def test_a_cache_that_was_killed_is_filled_again(
         store.write([], {0: 1_000_000})
     follow_into(store, node.bootstrap, topics[0])
     assert cached(server, topics[0]) == products(postgres)
+
+
+def test_all_that_there_is_is_read_though_partitions_are_added_meanwhile(
+    node: ServedNode,
+    topic: Callable[..., str],
+    confluent: ConfluentClient,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(follower, "LOOK_MS", 0)
+    monkeypatch.setattr(follower, "ROWS_AT_ONCE", 1)
+    name = topic()
+    confluent.produce(name, [Message(key=b"%d" % one, value=b'{"v":"lamp"}') for one in range(20)])
+
+    class Growing(SearchIndex):
+        def write(self, rows: list[Row], positions: Mapping[int, int]) -> None:
+            if confluent.partition_count(name) == 1:
+                confluent.add_partitions(name, total=2)
+            super().write(rows, positions)
+
+    with Growing(folder / "index", topic=name) as index:
+        assert follow_into(index, node.bootstrap, name) == 20
+    assert len(indexed(folder / "index")) == 20
 
 
 def test_the_later_of_two_rows_is_taken_wherever_it_lies() -> None:

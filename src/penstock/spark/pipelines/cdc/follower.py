@@ -34,7 +34,7 @@ async def follow(
     store: RowStore,
     goes_on: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Writes what the topic has now, and then what comes while `goes_on` says so. It ends when
+    """Writes what the topic has now, and then what comes while `goes_on` says so. Then it ends when
     the topic has more partitions, and is to be called again. Returns how many records it has read.
     """
     ends = await committed_ends(cluster, topic)
@@ -53,7 +53,7 @@ async def follow(
                 store.write([row_of(record) for record in records], reached)
                 written = reached
                 count += len(records)
-            if cluster.clock.monotonic_ms() >= look_ms:
+            if goes_on() and cluster.clock.monotonic_ms() >= look_ms:
                 look_ms += LOOK_MS
                 if await _partition_count(cluster, topic) != len(ends):
                     break
