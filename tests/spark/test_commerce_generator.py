@@ -54,7 +54,7 @@ def test_a_few_events_of_orders_and_payments_come_once_more_with_a_wrong_time() 
     assert {event.topic for event, _ in wrong} == {ORDERS, PAYMENTS}
     times = {moment(one) for one in WRONG_TIMES_MS}
     assert {fields["at"] for _, fields in wrong} >= times
-    assert {fields["ordered_at"] for _, fields in wrong} & times == {moment(max(WRONG_TIMES_MS))}
+    assert {fields["ordered_at"] for _, fields in wrong} >= times
     ids = {fields["event_id"] for _, fields in good(records)}
     assert len([fields for _, fields in wrong if fields["event_id"] in ids]) >= len(wrong) - 1
 

@@ -231,7 +231,7 @@ def test_an_order_may_be_old_and_stock_is_counted_by_versions(spark: SparkSessio
         "order_id": None,
         "at": moment(IN_2099_MS),
     }
-    old = order(1, START_MS, ordered_ms=START_MS - 400 * DAY_MS)
+    old = order(1, START_MS, ordered_ms=START_MS - DEFAULT_BOUNDS.behind_ms_max)
     rows = [(names.INVENTORY, json.dumps(stock)), (names.ORDERS, json.dumps(old))]
     frame = spark.createDataFrame(rows, "topic string, value string").withColumn(
         "timestamp", F.timestamp_millis(F.lit(START_MS))

@@ -24,8 +24,8 @@ from rig.timed_events import IN_2099_MS, letters, minute, payment, purchase
 IN_1970_MS = 86_400_000
 
 
-def payment_of(number: int, at_ms: int) -> Event:
-    fields = payment(number, at_ms)
+def payment_of(number: int, at_ms: int, *, ordered_ms: int | None = None) -> Event:
+    fields = payment(number, at_ms, ordered_ms=ordered_ms)
     record_ms = minute(number % 10)
     return json_event(names.PAYMENTS, key=str(number), fields=fields, timestamp_ms=record_ms)
 
@@ -37,10 +37,15 @@ def purchase_of(number: int, at_ms: int, record_ms: int) -> Event:
 def test_payments_of_1970_are_dead_letters_and_all_others_are_counted(
     spark: SparkSession, folder: Path
 ) -> None:
-    wrong = payment_of(90, IN_1970_MS)
-    good = [payment_of(number, minute(number)) for number in range(6)]
+    wrong = payment_of(90, IN_1970_MS, ordered_ms=minute(0))
+    of_an_old_order = payment_of(91, minute(1), ordered_ms=IN_1970_MS)
+    oldest_ms = minute(5) - DEFAULT_BOUNDS.behind_ms_max
+    good = [
+        *(payment_of(number, minute(number)) for number in range(5)),
+        payment_of(5, minute(5), ordered_ms=oldest_ms),
+    ]
     # In the second batch: the watermark is there already.
-    batches = [good[:2], [wrong, *good[2:4]], good[4:]]
+    batches = [good[:2], [wrong, of_an_old_order, *good[2:4]], good[4:]]
 
     def checked(records: DataFrame) -> DataFrame:
         return commerce.checked(records, names.ORDERS, names.PAYMENTS)
@@ -57,7 +62,10 @@ def test_payments_of_1970_are_dead_letters_and_all_others_are_counted(
     views = [json.loads(row.value) for row in rows("order_view", commerce.order_view, "update")]
     assert sorted(view["order_id"] for view in views) == [str(number) for number in range(6)]
     routed = rows("routed", commerce.routed, "append")
-    assert letters(routed, names.DEAD_LETTERS) == [(wrong.value, DEFAULT_BOUNDS.too_early("at"))]
+    assert letters(routed, names.DEAD_LETTERS) == [
+        (wrong.value, DEFAULT_BOUNDS.too_early("at")),
+        (of_an_old_order.value, DEFAULT_BOUNDS.too_early("ordered_at")),
+    ]
     assert len([row for row in routed if row.topic == names.LEDGER]) == len(good)
 
 

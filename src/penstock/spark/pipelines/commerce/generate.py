@@ -118,9 +118,9 @@ class _Story:
             self._post.take(wrong, send_ms=at_ms + delay_ms)
 
     def _wrong_times(self, fields: dict[str, object], at_ms: int) -> dict[str, object]:
-        """An event happened at a wrong time, or its order did, in the future."""
+        """An event happened at a wrong time, or its order did."""
         wrong_ms = self._wrong_clocks.choice(WRONG_TIMES_MS)
-        if wrong_ms > at_ms and self._wrong_clocks.random() < 0.5:
+        if self._wrong_clocks.random() < 0.5:
             return {"ordered_at": moment(wrong_ms), "at": moment(at_ms)}
         return {"ordered_at": fields["ordered_at"], "at": moment(wrong_ms)}
 

@@ -33,7 +33,7 @@ def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
         return steps.checked(rows, *topics, event_time=place.event_time)
 
     routed = steps.routed(events(names.ORDERS, names.PAYMENTS, includeHeaders="true"))
-    orders = steps.order_view(events(names.ORDERS, names.PAYMENTS))
+    orders = steps.order_view(events(names.ORDERS, names.PAYMENTS), event_time=place.event_time)
     revenue = steps.revenue(events(names.PAYMENTS))
     levels_and_alerts = steps.stock(events(names.INVENTORY, includeHeaders="true"))
     stock = write_topics(levels_and_alerts, place, query=STOCK)

@@ -248,7 +248,8 @@ def _is_of_another_time(event: Event, fields: dict[str, Any]) -> bool:
         for name in ("at", "ordered_at")
     )
     bounds = DEFAULT_BOUNDS
-    return max(at, ordered_at) > bounds.ahead_ms_max or at < -bounds.behind_ms_max
+    is_early = min(at, ordered_at) < -bounds.behind_ms_max
+    return is_early or max(at, ordered_at) > bounds.ahead_ms_max
 
 
 def _fields(told: Mapping[str, Any]) -> bytes:

@@ -22,7 +22,7 @@ from penstock.spark import dead_letter
 from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce.stock import NO_STOCK, Alert, Stock, StockEvent, fold
 from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
-from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
+from penstock.spark.pipelines.event_time_bounds import DAY_MS, DEFAULT_BOUNDS, EventTimeBounds
 from penstock.spark.schemas import BriefJson
 
 ORDER = """
@@ -58,8 +58,8 @@ KINDS = {
 TIMED = (names.ORDERS, names.PAYMENTS)
 REASON = "reason"
 
-# An order is done with after so long: whatever comes for it later does not change the view.
-ORDER_LASTS = "30 days"
+# Records may come so much later than others with their timestamps, and still count for their order.
+ORDER_LATE_MS_MAX = DAY_MS
 # Payments may be so late and still count in their minute.
 PAYMENT_LATE_MAX = "15 minutes"
 
@@ -114,13 +114,16 @@ def _fault(text: Column, raw: Column, schema: str, happenings: tuple[str, ...]) 
 
 
 def _time_fault(event: Column, bounds: EventTimeBounds) -> Column:
-    """An order may be as old as it likes when something happens to it, which is not long ago."""
+    """An order of long ago is over for the order view: its events would vanish behind the
+    watermark.
+    """
     at_ms, ordered_ms = F.unix_millis(event["at"]), F.unix_millis(event["ordered_at"])
     return F.coalesce(
         record_fault(),
         ahead_fault("at", at_ms, bounds),
         ahead_fault("ordered_at", ordered_ms, bounds),
         behind_fault("at", at_ms, bounds),
+        behind_fault("ordered_at", ordered_ms, bounds),
     )
 
 
@@ -169,11 +172,13 @@ def _to(topic: str, key: Column, value: Column, *, when: Column) -> Column:
     return F.when(when, record)
 
 
-def order_view(events: DataFrame) -> DataFrame:
-    """One row for each order that something happened to, with all that is known of it.
+def order_view(events: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
+    """One row for each order that something happened to, with all that is known of it. Of good
+    events, by the bounds that they were checked with, the watermark drops none.
 
     Neither the order of topics nor that of arrival matters: versions and tries tell what is latest.
     """
+    order_lasts_ms = event_time.behind_ms_max + event_time.ahead_ms_max + ORDER_LATE_MS_MAX
     order, payment = F.col("order"), F.col("payment")
     known = events.where(order.isNotNull() | payment.isNotNull()).select(
         F.coalesce(order["order_id"], payment["order_id"]).alias("order_id"),
@@ -182,7 +187,7 @@ def order_view(events: DataFrame) -> DataFrame:
         payment,
     )
     latest = (
-        known.withWatermark("ordered_at", ORDER_LASTS)
+        known.withWatermark("ordered_at", f"{order_lasts_ms} milliseconds")
         .groupBy("order_id", "ordered_at")
         .agg(
             F.max_by(order, order["version"]).alias("order"),
