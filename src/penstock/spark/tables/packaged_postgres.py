@@ -37,6 +37,8 @@ SETTINGS = {
     "full_page_writes": "off",
     "shared_buffers": "16MB",
     "max_connections": "50",
+    "max_replication_slots": "100",  # a capture keeps its slot when it ends
+    "max_wal_senders": "20",
     "timezone": "UTC",
 }
 
