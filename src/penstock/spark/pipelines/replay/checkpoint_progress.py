@@ -26,6 +26,8 @@ def reached(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, Offset
         if error.getCondition() == "PATH_NOT_FOUND":
             return {}
         raise
+    if not batches:
+        return {}  # it was ended before its first commit had a name
     offsets = spark.read.text(f"{checkpoint}/offsets/{max(batches)}", wholetext=True)
     [(text,)] = offsets.collect()
     return parse_offsets(text)
