@@ -141,9 +141,9 @@ def test_index_and_cache_follow_and_are_asked(
     index, bootstrap = str(folder / "index"), ["--bootstrap", node.bootstrap]
     indexing = [program, "cdc", "index", "--topic", topic, "--file", index, *bootstrap]
     caching = [program, "cdc", "cache", "--topic", topic, "--redis", server.url, *bootstrap]
-    feed(postgres, 0, transactions_max=30)
-    assert once(node, postgres, prefix).returncode == 0
     try:
+        feed(postgres, 0, transactions_max=30)
+        assert once(node, postgres, prefix).returncode == 0
         subprocess.run([*indexing, "--once"], check=True, timeout=SECONDS_MAX)
         with running(caching, folder):
             await_keys(server, topic, products(postgres))
