@@ -3,12 +3,14 @@
 import json
 from collections.abc import Mapping
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from penstock.spark.pipelines.replay import steps
+from penstock.spark.pipelines.replay.checkpoint_progress import reached
 from penstock.spark.pipelines.replay.generate import events
 from rig.ledger import folded
 
@@ -69,3 +71,14 @@ def test_no_account_of_the_generator_is_overdrawn() -> None:
     assert happened == list(islice(events(5, accounts=20), 2_000))
     for count in range(0, 2_000, 100):
         assert all(account.balance_cents >= 0 for account in folded(happened[:count]).values())
+
+
+@pytest.mark.parametrize("left", [".0.5f2e.tmp", None])
+def test_a_query_without_a_commit_has_reached_nothing(
+    spark: SparkSession, tmp_path: Path, left: str | None
+) -> None:
+    """Spark writes a commit under another name first; whoever is killed then leaves that."""
+    (tmp_path / "commits").mkdir()
+    if left is not None:
+        (tmp_path / "commits" / left).write_text("v1\n{}")
+    assert reached(spark, str(tmp_path)) == {}
