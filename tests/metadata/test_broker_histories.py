@@ -6,6 +6,7 @@
 3. The leader is in sync, and unfenced with the same exception.
 4. Two processes never lead in one leader epoch, and leader epochs only grow. The exception is the
    only broker of a cluster, which stopped cleanly.
+5. A broker that is gone, or restarted without loss, leaves no in-sync set to silent brokers alone.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from penstock.metadata.controller.state import Place
 from penstock.metadata.image.topic import PartitionImage
 from penstock.metadata.loader import Loader
 from penstock.metadata.snapshot import image_records
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
 from rig.cluster import Cluster
@@ -26,6 +28,9 @@ nodes = st.sampled_from(NODES)
 steps = st.one_of(
     st.tuples(st.just("create"), st.sampled_from(["a", "b", "c"]), st.integers(1, 4)),
     st.tuples(st.just("fence"), nodes),
+    st.tuples(st.just("fence all"), nodes),
+    st.tuples(st.just("new controller"), nodes),
+    st.tuples(st.just("time passes"), nodes),
     st.tuples(st.just("heartbeat"), nodes),
     st.tuples(st.just("want fence"), nodes),
     st.tuples(st.just("shut down"), nodes),
@@ -49,10 +54,16 @@ def take(cluster: Cluster, step: tuple[object, ...], incarnation: int) -> None:
             epoch = broker.epoch if broker is not None and cleanly else None
             cluster.sessions.ended(node_id)
             cluster.register(node_id, incarnation=incarnation, previous_broker_epoch=epoch)
+        case ("new controller", _):
+            cluster.elect()
+        case ("time passes", _):
+            cluster.now_ms += cluster.settings.broker_session_timeout_ms // 2
         case _ if broker is None:
             pass
         case ("fence", _):
             cluster.fence(node_id)
+        case ("fence all", _):
+            cluster.fence(*cluster.state.brokers)
         case ("heartbeat", _):
             cluster.beat(node_id)
         case ("want fence", _):
@@ -95,9 +106,18 @@ def test_no_history_of_brokers_breaks_a_partition(
     cluster.create("orders", partitions=4)
     for incarnation, step in enumerate([("heartbeat", NODES[0]), *history], start=1):
         alone = len(cluster.state.brokers) == 1
-        take(cluster, step, incarnation)
+        silent = {node for node in NODES if cluster.sessions.is_silent(node, cluster.now_ms)}
+        before = {place: partition.isr for place, partition in partitions(cluster)}
+        try:
+            take(cluster, step, incarnation)
+        except RequestError as error:
+            assert error.code == ErrorCode.BROKER_NOT_AVAILABLE, error
         for place, partition in partitions(cluster):
             check(cluster, partition)
+            if 0 < len(partition.isr) < len(before.get(place, ())) and (
+                step[0] in ("fence", "fence all") or (step[0], step[-1]) == ("restart", True)
+            ):
+                assert not silent.issuperset(partition.isr)  # 5
             assert partition.leader_epoch >= epochs.get(place, 0)  # 4
             epochs[place] = partition.leader_epoch
             if partition.leader is not None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.metadata.controller.broker_sessions import BrokerSessions
+from penstock.metadata.controller.broker_sessions import BrokerSessions, GoneBy
 from penstock.metadata.image.broker import BrokerImage
 from penstock.model.identity import NodeId
 
@@ -221,7 +221,7 @@ def test_a_broker_that_came_back_does_not_count_as_refusing() -> None:
 def test_one_process_is_fenced_by_refusal_once() -> None:
     sessions = connected(OWN, SECOND, THIRD)
     assert is_refused(sessions, SECOND)
-    sessions.ended(SECOND)
+    sessions.fenced(SECOND, epoch=10, by=GoneBy.CONNECTION)
     sessions.heard_from(SECOND, epoch=10, connection="from 2", now_ms=5)
     assert not is_refused(sessions, SECOND, now_ms=6)
     assert sessions.expired(5 + TIMEOUT_MS) == (SECOND, THIRD)
@@ -230,7 +230,7 @@ def test_one_process_is_fenced_by_refusal_once() -> None:
 def test_a_new_process_may_be_fenced_by_refusal_again() -> None:
     sessions = connected(OWN, SECOND, THIRD)
     assert is_refused(sessions, SECOND)
-    sessions.ended(SECOND)
+    sessions.fenced(SECOND, epoch=10, by=GoneBy.CONNECTION)
     sessions.heard_from(SECOND, epoch=20, connection="restarted", now_ms=5)
     sessions.connection_lost("restarted")
     assert sessions.refused(SECOND, epoch=20, now_ms=6)
@@ -299,3 +299,81 @@ def test_at_most_half_of_the_brokers_are_fenced_by_refusal_at_a_time(brokers: in
             sessions.ended(node)
             fenced += 1
     assert fenced == brokers // 2
+
+
+# Silence
+
+
+def test_a_broker_is_silent_until_this_controller_has_heard_from_it() -> None:
+    sessions = elected(OWN, SECOND)
+    assert sessions.is_silent(OWN, 0)
+    assert sessions.is_silent(SECOND, 0)
+    for node in (OWN, SECOND):
+        sessions.heard_from(node, epoch=10, connection=None, now_ms=0)
+        assert not sessions.is_silent(node, 0)
+
+
+def test_a_broker_is_silent_after_half_a_session_and_the_own_one_never() -> None:
+    sessions = connected(OWN, SECOND)
+    assert not sessions.is_silent(SECOND, TIMEOUT_MS // 2 - 1)
+    assert sessions.is_silent(SECOND, TIMEOUT_MS // 2)
+    assert not sessions.is_silent(OWN, 10**9)
+
+
+def test_a_dead_broker_is_silent_until_it_speaks() -> None:
+    sessions = connected(OWN, SECOND, THIRD)
+    assert is_refused(sessions, SECOND)
+    assert sessions.gone(1) == {SECOND: GoneBy.CONNECTION}
+    assert sessions.is_silent(SECOND, 1)
+    assert not sessions.is_alive(SECOND, 1)
+    sessions.heard_from(SECOND, epoch=10, connection="again", now_ms=2)
+    assert sessions.gone(2) == {}
+    assert not sessions.is_silent(SECOND, 2)
+
+
+def test_a_broker_whose_connection_is_gone_is_silent() -> None:
+    sessions = connected(OWN, SECOND)
+    sessions.connection_lost("from 2")
+    assert sessions.is_silent(SECOND, 1)
+    assert sessions.disconnected() == (SECOND,)
+    assert sessions.gone(1) == {}
+
+
+def test_time_in_which_the_controller_stood_still_makes_nobody_less_silent() -> None:
+    sessions = connected(OWN, SECOND)
+    sessions.not_listening(60_000, 60_000)
+    assert sessions.is_alive(SECOND, 60_000)
+    assert sessions.is_silent(SECOND, 60_000)
+
+
+def test_heartbeats_that_are_rare_by_choice_are_waited_for() -> None:
+    sessions = BrokerSessions(OWN, TIMEOUT_MS, heartbeat_interval_ms=4000)
+    sessions.heard_from(SECOND, epoch=10, connection="from 2", now_ms=0)
+    assert not sessions.is_silent(SECOND, 5999)
+    assert sessions.is_silent(SECOND, 6000)
+
+
+def test_a_broker_that_a_new_process_replaces_is_gone() -> None:
+    sessions = elected(OWN, SECOND)
+    assert sessions.restarted(SECOND)
+    assert not sessions.restarted(SECOND), "it is known"
+    assert not sessions.restarted(THIRD), "it is fenced"
+    assert sessions.gone(0) == {SECOND: GoneBy.RESTART}
+
+
+def test_one_that_is_restarted_was_not_refused_by_the_network() -> None:
+    sessions = connected(OWN, SECOND, THIRD)
+    assert is_refused(sessions, SECOND)
+    sessions.heard_from(SECOND, epoch=10, connection="again", now_ms=1)
+    sessions.connection_lost("again")
+    assert sessions.refused(SECOND, epoch=10, now_ms=2)
+    assert not is_refused(sessions, THIRD, 3), "two of three"
+    sessions = connected(OWN, SECOND, THIRD)
+    sessions.restarted(SECOND)
+    assert is_refused(sessions, THIRD)
+
+
+def test_brokers_without_a_session_are_fenced_already_and_not_silent() -> None:
+    sessions = connected(OWN, SECOND)
+    sessions.ended(SECOND)
+    assert not sessions.is_silent(SECOND, 0)

@@ -1,8 +1,9 @@
 """Requests of brokers keep their sessions with the controller, from registration to shutdown."""
 
+from penstock.metadata.controller.broker_sessions import GoneBy
 from penstock.metadata.controller.contact import note_contact
 from penstock.metadata.controller.decide import ControllerReply, ControllerRequest
-from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.controller.fencing import FenceBrokers, GoneBroker
 from penstock.model.identity import NodeId
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -47,6 +48,10 @@ class Controlled:
             node_id,
         )
 
+    def fence(self, node_id: NodeId) -> None:
+        gone = GoneBroker(node_id=node_id, broker_epoch=self.epoch(node_id), by=GoneBy.CONNECTION)
+        self.ask(FenceBrokers(gone=(gone,)))
+
     def epoch(self, node_id: NodeId) -> int:
         return self.cluster.image.brokers[node_id].epoch
 
@@ -67,7 +72,7 @@ def test_a_broker_lives_while_its_heartbeats_come() -> None:
 
 def test_a_broker_that_was_fenced_lives_again_with_its_next_heartbeat() -> None:
     controlled = Controlled()
-    controlled.ask(FenceBroker(node_id=TWO, broker_epoch=controlled.epoch(TWO)))
+    controlled.fence(TWO)
     assert not controlled.is_alive(TWO)
     controlled.heartbeat(TWO)
     assert controlled.is_alive(TWO)
@@ -95,7 +100,7 @@ def test_a_restarted_broker_is_fenced_by_refusal_and_taken_back() -> None:
     dead = cluster.sessions.connection_lost("from 2")
     assert dead == TWO
     assert cluster.sessions.refused(TWO, epoch=controlled.epoch(TWO), now_ms=1)
-    controlled.ask(FenceBroker(node_id=TWO, broker_epoch=controlled.epoch(TWO)))
+    controlled.fence(TWO)
     assert {part.leader for part in cluster.topic("orders").partitions} == {ONE, None}
     controlled.ask(cluster.registration(TWO, incarnation=1, port=1234), TWO)
     controlled.heartbeat(TWO)

@@ -1,5 +1,6 @@
 """Who leads, who is in sync, and why: what the controller logs of its decisions."""
 
+from penstock.metadata.controller.broker_sessions import GoneBy
 from penstock.metadata.controller.elections import BalanceLeaders, ElectionType
 from penstock.metadata.controller.explained import (
     PARTITIONS_EXPLAINED_MAX,
@@ -27,7 +28,7 @@ def partitions(cluster: Cluster) -> list[PartitionChanged]:
     return [one for one in cluster.explained if isinstance(one, PartitionChanged)]
 
 
-def brokers(cluster: Cluster) -> list[tuple[NodeId, BrokerBecame, Why | None]]:
+def brokers(cluster: Cluster) -> list[tuple[NodeId, BrokerBecame, Why | GoneBy | None]]:
     return [
         (one.broker, one.became, one.why)
         for one in cluster.explained
@@ -53,7 +54,7 @@ def test_a_fenced_leader_is_told_with_its_successor() -> None:
     assert change.leader_epoch == cluster.topic("orders").partitions[0].leader_epoch == 1
     assert (change.left, change.joined) == ((old,), ())
     assert not change.is_unclean
-    assert brokers(cluster) == [(old, BrokerBecame.FENCED, None)]
+    assert brokers(cluster) == [(old, BrokerBecame.FENCED, GoneBy.SESSION)]
 
 
 def test_a_replica_that_lags_and_one_that_caught_up() -> None:

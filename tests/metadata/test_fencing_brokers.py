@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.controller.broker_sessions import GoneBy
+from penstock.metadata.controller.fencing import BrokersFenced, FenceBrokers, GoneBroker
 from penstock.metadata.image.topic import PartitionImage
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
@@ -145,7 +146,8 @@ def test_a_later_process_is_not_fenced_for_an_earlier_one() -> None:
     cluster.register(TWO, incarnation=1)
     cluster.unfence(TWO)
     with pytest.raises(RequestError) as error:
-        cluster.ask(FenceBroker(node_id=TWO, broker_epoch=earlier))
+        gone = GoneBroker(node_id=TWO, broker_epoch=earlier, by=GoneBy.SESSION)
+        cluster.ask(FenceBrokers(gone=(gone,)))
     assert error.value.code == ErrorCode.STALE_BROKER_EPOCH
     assert not cluster.image.brokers[TWO].fenced
 
@@ -188,3 +190,125 @@ def test_partitions_are_not_added_on_fenced_brokers_alone() -> None:
     reply = cluster.ask(CreatePartitionsRequest(topics=[asked]))
     assert isinstance(reply, CreatePartitionsResponse)
     assert reply.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+# Nobody leaves an in-sync set to the silent
+
+
+def hear(cluster: Cluster, *node_ids: NodeId) -> None:
+    for node_id in node_ids:
+        cluster.sessions.heard_from(
+            node_id,
+            epoch=cluster.image.brokers[node_id].epoch,
+            connection=f"from {node_id}",
+            now_ms=cluster.now_ms,
+        )
+
+
+def newly_controlled(cluster: Cluster) -> Cluster:
+    """Its controller was just elected, and has heard from nobody."""
+    cluster.elect()
+    return cluster
+
+
+def test_those_that_are_fenced_together_are_all_eligible() -> None:
+    cluster = replicated(TWO, THREE, ONE)
+    cluster.fence(ONE, TWO, THREE)
+    partition = orders(cluster)
+    assert (partition.leader, partition.isr, set(partition.elr)) == (None, (), {ONE, TWO, THREE})
+    assert all(broker.fenced for broker in cluster.image.brokers.values())
+
+
+def test_the_first_of_them_that_comes_back_leads() -> None:
+    cluster = replicated(TWO, THREE, ONE)
+    cluster.fence(ONE, TWO, THREE)
+    cluster.unfence(ONE)
+    assert (orders(cluster).leader, orders(cluster).isr) == (ONE, (ONE,))
+
+
+def test_a_later_process_is_not_fenced_with_others() -> None:
+    cluster = replicated(TWO, THREE)
+    earlier = GoneBroker(
+        node_id=TWO, broker_epoch=cluster.image.brokers[TWO].epoch, by=GoneBy.SESSION
+    )
+    cluster.register(TWO, incarnation=1)
+    cluster.unfence(TWO)
+    other = GoneBroker(
+        node_id=THREE, broker_epoch=cluster.image.brokers[THREE].epoch, by=GoneBy.CONNECTION
+    )
+    reply = cluster.ask(FenceBrokers(gone=(earlier, other)))
+    assert reply == BrokersFenced(gone=(other,))
+    assert not cluster.image.brokers[TWO].fenced
+
+
+def test_a_broker_is_not_fenced_while_the_others_in_sync_are_silent() -> None:
+    cluster = newly_controlled(replicated(TWO, THREE, ONE))
+    with pytest.raises(RequestError) as error:
+        cluster.fence(THREE)
+    assert error.value.code == ErrorCode.BROKER_NOT_AVAILABLE
+    hear(cluster, ONE)
+    cluster.fence(THREE)
+    assert orders(cluster).isr == (TWO, ONE)
+
+
+def test_the_silent_are_fenced_with_those_that_would_leave_sets_to_them() -> None:
+    cluster = newly_controlled(replicated(TWO, THREE, ONE))
+    cluster.fence(ONE, TWO, THREE)
+    assert set(orders(cluster).elr) == {ONE, TWO, THREE}
+
+
+def test_a_broker_is_fenced_though_others_are_silent_that_share_no_set_with_it() -> None:
+    cluster = newly_controlled(replicated(TWO, brokers=3))
+    cluster.fence(TWO)
+    assert cluster.image.brokers[TWO].fenced
+
+
+def test_one_that_waits_for_the_silent_does_not_keep_others_waiting() -> None:
+    cluster = newly_controlled(replicated(TWO, THREE, brokers=4))
+    cluster.fence(TWO, NodeId(4))
+    assert cluster.image.brokers[NodeId(4)].fenced
+    assert not cluster.image.brokers[TWO].fenced
+    hear(cluster, THREE)
+    cluster.fence(TWO)
+    assert orders(cluster).isr == (THREE,)
+
+
+def with_bills(cluster: Cluster, *replicas: NodeId) -> Cluster:
+    """Another topic of one partition, on these replicas."""
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+    topic = CreatableTopic(
+        name="bills", num_partitions=-1, replication_factor=-1, assignments=[assignment]
+    )
+    cluster.ask(CreateTopicsRequest(topics=[topic]))
+    return cluster
+
+
+def bills(cluster: Cluster) -> PartitionImage:
+    return cluster.topic("bills").partitions[0]
+
+
+def test_one_that_waits_keeps_those_waiting_that_share_a_set_with_it_alone() -> None:
+    cluster = with_bills(replicated(TWO, THREE, brokers=4), NodeId(4), TWO)
+    newly_controlled(cluster)
+    with pytest.raises(RequestError) as error:
+        cluster.fence(TWO, NodeId(4))
+    assert error.value.code == ErrorCode.BROKER_NOT_AVAILABLE
+    cluster.fence(TWO, THREE, NodeId(4))
+    assert set(orders(cluster).elr) == {TWO, THREE}
+    assert set(bills(cluster).elr) == {TWO, NodeId(4)}
+
+
+def test_one_that_waits_leaves_the_sets_in_which_somebody_lives() -> None:
+    cluster = newly_controlled(with_bills(replicated(TWO, THREE, brokers=4), TWO, ONE))
+    hear(cluster, ONE)
+    cluster.fence(TWO)
+    assert not cluster.image.brokers[TWO].fenced
+    assert (bills(cluster).leader, bills(cluster).isr) == (ONE, (ONE,))
+    assert (orders(cluster).leader, orders(cluster).isr) == (TWO, (TWO, THREE))
+    with pytest.raises(RequestError) as error:
+        cluster.fence(TWO)
+    assert error.value.code == ErrorCode.BROKER_NOT_AVAILABLE, "there is nothing left to do"
+    hear(cluster, THREE)
+    cluster.fence(TWO)
+    assert cluster.image.brokers[TWO].fenced
+    assert (orders(cluster).leader, orders(cluster).isr) == (THREE, (THREE,))

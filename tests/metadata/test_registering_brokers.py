@@ -62,10 +62,66 @@ def test_a_process_that_restarted_replaces_the_one_whose_connection_broke() -> N
 
 def test_a_process_that_restarted_replaces_one_that_a_new_controller_never_heard_of() -> None:
     cluster = Cluster(2)
-    cluster.sessions.begin(cluster.image.brokers.values(), cluster.now_ms)
+    cluster.elect()
     elsewhere = cluster.registration(TWO, incarnation=1, port=1234)
     assert refusal(cluster, elsewhere).code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     cluster.register(TWO, incarnation=1)
+
+
+def test_a_process_that_lost_nothing_waits_while_the_others_in_sync_are_silent() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", replicas=3)
+    cluster.elect()
+    epoch = cluster.image.brokers[THREE].epoch
+    restarted = cluster.registration(THREE, incarnation=1, previous_broker_epoch=epoch)
+    assert refusal(cluster, restarted).code == ErrorCode.BROKER_NOT_AVAILABLE
+    cluster.register(TWO, incarnation=1)  # it has lost records
+    assert set(cluster.topic("orders").partitions[0].isr) == {ONE, THREE}
+    assert refusal(cluster, restarted).code == ErrorCode.BROKER_NOT_AVAILABLE
+    cluster.register(ONE, incarnation=1)
+    cluster.ask(restarted)
+    cluster.unfence(THREE)
+    assert cluster.topic("orders").partitions[0].leader == THREE
+
+
+def test_a_process_that_lost_nothing_is_taken_when_another_in_sync_was_heard_from() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", replicas=3)
+    cluster.elect()
+    hear(cluster, TWO)
+    epoch = cluster.image.brokers[THREE].epoch
+    cluster.register(THREE, incarnation=1, previous_broker_epoch=epoch)
+    assert set(cluster.topic("orders").partitions[0].isr) == {ONE, TWO}
+
+
+def test_processes_that_lost_nothing_do_not_wait_for_each_other() -> None:
+    """They are fenced together when the last of them has come, and all of them may lead."""
+    cluster = Cluster(3)
+    cluster.create("orders", replicas=3)
+    cluster.elect()
+    for node_id in (ONE, TWO, THREE):
+        epoch = cluster.image.brokers[node_id].epoch
+        restarted = cluster.registration(node_id, incarnation=1, previous_broker_epoch=epoch)
+        assert refusal(cluster, restarted).code == ErrorCode.BROKER_NOT_AVAILABLE
+        assert cluster.sessions.restarted(node_id)
+    cluster.fence(ONE, TWO, THREE)
+    for node_id in (ONE, TWO, THREE):
+        epoch = cluster.image.brokers[node_id].epoch
+        cluster.register(node_id, incarnation=1, previous_broker_epoch=epoch)
+    partition = cluster.topic("orders").partitions[0]
+    assert (partition.isr, set(partition.elr)) == ((), {ONE, TWO, THREE})
+
+
+def test_one_that_is_registered_but_unheard_of_for_half_a_session_is_waited_for() -> None:
+    cluster = Cluster(2)
+    cluster.create("orders", replicas=2)
+    hear(cluster, TWO)
+    cluster.now_ms = cluster.settings.broker_session_timeout_ms // 2
+    epoch = cluster.image.brokers[ONE].epoch
+    restarted = cluster.registration(ONE, incarnation=1, previous_broker_epoch=epoch)
+    assert refusal(cluster, restarted).code == ErrorCode.BROKER_NOT_AVAILABLE
+    hear(cluster, TWO)
+    cluster.ask(restarted)
 
 
 def test_any_process_replaces_one_whose_session_has_ended() -> None:

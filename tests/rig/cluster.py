@@ -1,7 +1,7 @@
 """A controller without journal or clock: requests are decided and applied at once."""
 
 from penstock.broker.controller.registration import registration_of
-from penstock.metadata.controller.broker_sessions import BrokerSessions
+from penstock.metadata.controller.broker_sessions import BrokerSessions, GoneBy
 from penstock.metadata.controller.brokers import bootstrap_records
 from penstock.metadata.controller.contact import note_contact
 from penstock.metadata.controller.decide import (
@@ -11,7 +11,7 @@ from penstock.metadata.controller.decide import (
 )
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.explained import Explained, explained
-from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.controller.fencing import FenceBrokers, GoneBroker
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
@@ -59,9 +59,7 @@ class Cluster:
         self.records: list[MetadataRecord] = []
         self.explained: list[Explained] = []  # what the controller would log
         self.state = ControllerState()
-        self.sessions = BrokerSessions(
-            self.settings.node_id, timeout_ms=self.settings.broker_session_timeout_ms
-        )
+        self.sessions = self._fresh_sessions()
         self.now_ms = self.wall_ms = 0
         self.requester = ANONYMOUS
         self._loader = Loader()
@@ -152,10 +150,25 @@ class Cluster:
             previous_broker_epoch=previous_broker_epoch,
         )
 
-    def fence(self, node_id: NodeId) -> None:
-        """The broker's session has ended."""
-        epoch = self.state.brokers[node_id].epoch
-        self.ask(FenceBroker(node_id=node_id, broker_epoch=epoch))
+    def elect(self) -> None:
+        """Another controller, which has heard from nobody yet."""
+        self.sessions = self._fresh_sessions()
+        self.sessions.begin(self.state.brokers.values(), self.now_ms)
+
+    def fence(self, *node_ids: NodeId) -> None:
+        """The brokers' sessions have ended."""
+        self.ask(
+            FenceBrokers(
+                gone=tuple(
+                    GoneBroker(
+                        node_id=node_id,
+                        broker_epoch=self.state.brokers[node_id].epoch,
+                        by=GoneBy.SESSION,
+                    )
+                    for node_id in node_ids
+                )
+            )
+        )
 
     def unfence(self, node_id: NodeId) -> None:
         assert not self.heartbeat(node_id).is_fenced
@@ -274,6 +287,11 @@ class Cluster:
             self.state.check()
         if self.check_image:
             self.image.check()
+
+    def _fresh_sessions(self) -> BrokerSessions:
+        return BrokerSessions(
+            self.settings.node_id, timeout_ms=self.settings.broker_session_timeout_ms
+        )
 
     def _fresh_id(self) -> TopicId:
         self._ids += 1

@@ -6,6 +6,9 @@ one. Only a refusal counts for that: a time-out, or a host that cannot be reache
 of the network, and then the session decides. The connection of a machine that lost power does not
 break; there the refusal is asked for when the restarted process registers.
 
+Those that are gone are fenced in one decision, which may have to wait for brokers that are silent
+(`fencing`).
+
 `run` wakes often enough to know when this process stood still. Heartbeats that were sent meanwhile
 are still in the sockets, so that time does not count against the brokers.
 """
@@ -17,9 +20,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from penstock.metadata.controller.broker_sessions import BrokerSessions
 from penstock.metadata.controller.contact import note_contact
 from penstock.metadata.controller.decide import ControllerReply, ControllerRequest
+from penstock.metadata.controller.fencing import GoneBroker
 from penstock.metadata.image.broker import BrokerImage
+from penstock.model.error import ErrorCode
 from penstock.model.events import BROKER_GONE
 from penstock.model.identity import NodeId, id_text
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
 from penstock.world.errors import ConnectionRefused, NetworkError
 from penstock.world.event_log import tell
@@ -35,10 +41,8 @@ RETRY_WAIT_MS = 1_000
 WAKE_MS_MAX = 500  # between two looks at the clock while there are sessions
 WAKES_PER_SESSION = 8
 PAUSE_LOGGED_MS_MIN = 1_000
-SESSION_EXPIRED = "session_expired"
-CONNECTION_REFUSED = "connection_refused"
 
-Fence = Callable[[NodeId, int], None]  # by id and broker epoch
+Fence = Callable[[tuple[GoneBroker, ...]], None]
 
 
 class BrokerWatch:
@@ -49,20 +53,26 @@ class BrokerWatch:
         *,
         own_id: NodeId,
         session_timeout_ms: int,
+        heartbeat_interval_ms: int,
         world: World,
         brokers: Callable[[], Mapping[NodeId, BrokerImage]],
         fence: Fence,
     ) -> None:
         self._own_id = own_id
         self._session_timeout_ms = session_timeout_ms
+        self._heartbeat_interval_ms = heartbeat_interval_ms
         self._world = world
         self._brokers = brokers
         self._fence = fence
         self._sooner = asyncio.Event()
         self._tasks: TaskGroup | None = None
         self.sessions = self._fresh()
-        self.fenced_because = SESSION_EXPIRED  # of the broker that is fenced last, for the log
         self._is_watching = False
+        self._told: set[GoneBroker] = set()  # gone, and to be fenced
+        # Those that could not be fenced, since when, and when to try again unless there is news.
+        self._waiting: frozenset[NodeId] = frozenset()
+        self._waiting_since_ms = self._retry_ms = 0
+        self._is_waiting_said = False
         self._replacing: set[NodeId] = set()  # whose endpoints are being tried for a new process
         # `run` wakes by then, unless this process stands still or is very busy.
         self._wake_interval_ms = min(WAKE_MS_MAX, session_timeout_ms // WAKES_PER_SESSION)
@@ -82,6 +92,8 @@ class BrokerWatch:
         self._is_watching = False
         self._wake_ms = None
         self.sessions = self._fresh()
+        self._told.clear()
+        self._waiting = frozenset()
 
     def note_pause(self) -> None:
         """To be called before anything is decided: time in which this process stood still does not
@@ -109,6 +121,10 @@ class BrokerWatch:
         has_records: bool,
     ) -> None:
         """A request was accepted: it may keep or end a broker's session."""
+        if isinstance(
+            request, BrokerRegistrationRequest | BrokerHeartbeatRequest
+        ) and self.sessions.is_silent(NodeId(request.broker_id), self._now_ms()):
+            self._retry_ms = 0  # somebody may have waited for it
         note_contact(
             self.sessions,
             request,
@@ -120,12 +136,25 @@ class BrokerWatch:
         )
         self._sooner.set()
 
-    def note_duplicate(self, request: ControllerRequest, connection: Hashable) -> None:
-        """A registration was refused, as the broker with its id is taken for alive. If it comes
-        from another machine than the broker's heartbeats, the session decides: where a name leads
-        to that machine now, nobody listens there yet.
+    def note_refusal(
+        self, request: ControllerRequest, code: ErrorCode, connection: Hashable
+    ) -> None:
+        """A request was refused: a registration may say something of the broker all the same."""
+        if not isinstance(request, BrokerRegistrationRequest):
+            return
+        if code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self._probe_duplicate(request, connection)
+        elif code == ErrorCode.BROKER_NOT_AVAILABLE and self.sessions.restarted(
+            NodeId(request.broker_id)
+        ):
+            self._sooner.set()
+
+    def _probe_duplicate(self, request: BrokerRegistrationRequest, connection: Hashable) -> None:
+        """The broker with the id of a registration is taken for alive. If that comes from another
+        machine than the broker's heartbeats, the session decides: where a name leads to that
+        machine now, nobody listens there yet.
         """
-        if not isinstance(request, BrokerRegistrationRequest) or self._tasks is None:
+        if self._tasks is None:
             return
         node_id = NodeId(request.broker_id)
         broker = self._brokers().get(node_id)
@@ -169,12 +198,8 @@ class BrokerWatch:
             while True:
                 self._sooner.clear()
                 self.note_pause()
-                self._fence_expired()
-                if self.sessions.expired(self._now_ms()):  # it could not be written just now
-                    self._wake_ms = self._now_ms() + RETRY_WAIT_MS
-                    await asyncio.sleep(RETRY_WAIT_MS / 1000)
-                else:
-                    await self._next_occasion()
+                self._fence_gone()
+                await self._next_occasion()
 
     async def _next_occasion(self) -> None:
         """Returns when there is news, or a session may have expired, or it is time to look at the
@@ -182,6 +207,8 @@ class BrokerWatch:
         """
         now_ms = self._now_ms()
         due_ms = self.sessions.next_deadline_ms() if self._is_watching else None
+        if due_ms is not None and due_ms <= now_ms:  # it could not be written just now, or waits
+            due_ms = now_ms + RETRY_WAIT_MS
         self._wake_ms = None if due_ms is None else min(due_ms, now_ms + self._wake_interval_ms)
         try:
             async with asyncio.timeout(
@@ -191,19 +218,57 @@ class BrokerWatch:
         except TimeoutError:
             pass
 
-    def _fence_expired(self) -> None:
-        expired = self.sessions.expired(self._now_ms()) if self._is_watching else ()
-        for node_id in expired:
+    def _fence_gone(self) -> None:
+        """In one decision. Some may have to wait for brokers that are silent."""
+        if not self._is_watching:
+            return
+        self.note_pause()
+        now_ms = self._now_ms()
+        gone = []
+        for node_id, by in sorted(self.sessions.gone(now_ms).items()):
             broker = self._brokers().get(node_id)
             if broker is not None and not broker.fenced:
-                self._fence_for(SESSION_EXPIRED, broker)
+                gone.append(GoneBroker(node_id=node_id, broker_epoch=broker.epoch, by=by))
             else:
                 self.sessions.ended(node_id)
+        self._tell_gone(gone)
+        if {one.node_id for one in gone} <= self._waiting and now_ms < self._retry_ms:
+            return
+        if gone:
+            self._fence(tuple(gone))
+        left = self.sessions.gone(now_ms)
+        self._note_waiting(frozenset(one.node_id for one in gone if one.node_id in left))
 
-    def _fence_for(self, reason: str, broker: BrokerImage) -> None:
-        tell(logger, BROKER_GONE, broker=broker.node_id, broker_epoch=broker.epoch, reason=reason)
-        self.fenced_because = reason
-        self._fence(broker.node_id, broker.epoch)
+    def _tell_gone(self, gone: Iterable[GoneBroker]) -> None:
+        """Each once, until it was fenced, or has come back."""
+        for one in gone:
+            if one not in self._told:
+                tell(
+                    logger,
+                    BROKER_GONE,
+                    broker=one.node_id,
+                    broker_epoch=one.broker_epoch,
+                    reason=one.by.value,
+                )
+        self._told = set(gone)
+
+    def _note_waiting(self, waiting: frozenset[NodeId]) -> None:
+        """They could not be fenced now: whether those have ended that they wait for is tried."""
+        now_ms = self._now_ms()
+        if not self._waiting:
+            self._waiting_since_ms, self._is_waiting_said = now_ms, False
+        self._waiting = waiting
+        if not waiting:
+            return
+        self._retry_ms = now_ms + RETRY_WAIT_MS
+        self._probe(self.sessions.disconnected())
+        if not self._is_waiting_said and now_ms - self._waiting_since_ms >= RETRY_WAIT_MS:
+            self._is_waiting_said = True
+            logger.warning(
+                "brokers=%s gone=true fenced=false the others in some of their in-sync sets are"
+                " silent, or the metadata cannot be written: waiting until that is over",
+                ",".join(map(str, sorted(waiting))),
+            )  # fmt: skip
 
     def _probe(self, node_ids: Iterable[NodeId]) -> None:
         if self._tasks is None:
@@ -226,7 +291,7 @@ class BrokerWatch:
                 return
             now_ms = self._now_ms()
             if sessions.refused(broker.node_id, epoch=broker.epoch, now_ms=now_ms):
-                self._fence_for(CONNECTION_REFUSED, broker)
+                self._fence_gone()
             return
 
     async def _fence_if_replaced(self, broker: BrokerImage) -> None:
@@ -241,7 +306,7 @@ class BrokerWatch:
         if present.fenced or present.epoch != broker.epoch:
             return
         if sessions.replaced(broker.node_id, epoch=broker.epoch):
-            self._fence_for(CONNECTION_REFUSED, broker)
+            self._fence_gone()
 
     async def _is_refused(self, broker: BrokerImage) -> bool:
         """Whether the broker's machine says that nobody listens at any of its endpoints."""
@@ -259,7 +324,11 @@ class BrokerWatch:
         return bool(broker.endpoints)
 
     def _fresh(self) -> BrokerSessions:
-        return BrokerSessions(own_id=self._own_id, timeout_ms=self._session_timeout_ms)
+        return BrokerSessions(
+            own_id=self._own_id,
+            timeout_ms=self._session_timeout_ms,
+            heartbeat_interval_ms=self._heartbeat_interval_ms,
+        )
 
     def _now_ms(self) -> int:
         return self._world.clock.monotonic_ms()

@@ -38,11 +38,10 @@ logger = logging.getLogger(__name__)
 class Decided:
     """An effect of a decision, which is logged when its records are committed."""
 
-    __slots__ = ("changes", "fenced_because")
+    __slots__ = ("changes",)
 
-    def __init__(self, changes: tuple[Explained, ...], fenced_because: str) -> None:
+    def __init__(self, changes: tuple[Explained, ...]) -> None:
         self.changes = changes
-        self.fenced_because = fenced_because
 
 
 def decided(
@@ -50,16 +49,13 @@ def decided(
     request: ControllerRequest,
     records: Iterable[MetadataRecord],
     *,
-    fenced_because: str,
     is_counted: bool,
 ) -> tuple[Decided, ...]:
-    """What there is to log of a decision that is not applied yet. `fenced_because` says why this
-    controller takes a broker for gone.
-    """
+    """What there is to log of a decision that is not applied yet."""
     if not is_counted and not logger.isEnabledFor(logging.WARNING):
         return ()
     changes = tuple(explained(state, request, records))
-    return (Decided(changes, fenced_because),) if changes else ()
+    return (Decided(changes),) if changes else ()
 
 
 def count_elections(effect: object, counts: Counter[Why]) -> None:
@@ -79,7 +75,7 @@ def log_decided(effect: object) -> None:
     for change in effect.changes:
         match change:
             case BrokerChanged():
-                _log_broker(change, effect.fenced_because)
+                _log_broker(change)
             case PartitionChanged():
                 _log_partition(change)
             case ChangesLeftOut():
@@ -95,7 +91,7 @@ def log_decided(effect: object) -> None:
                 )
 
 
-def _log_broker(change: BrokerChanged, fenced_because: str) -> None:
+def _log_broker(change: BrokerChanged) -> None:
     broker, epoch = change.broker, change.broker_epoch
     match change.became:
         case BrokerBecame.REGISTERED:
@@ -107,11 +103,8 @@ def _log_broker(change: BrokerChanged, fenced_because: str) -> None:
                 previous_epoch=change.previous_epoch,
             )
         case BrokerBecame.FENCED:
-            why = change.why
-            if why is Why.BROKER_FENCED:
-                reason = "broker_asked"
-            else:
-                reason = fenced_because if why is None else why.value
+            assert change.why is not None, change
+            reason = "broker_asked" if change.why is Why.BROKER_FENCED else change.why.value
             tell(logger, BROKER_FENCED, broker=broker, broker_epoch=epoch, reason=reason)
         case BrokerBecame.UNFENCED:
             tell(logger, BROKER_UNFENCED, broker=broker, broker_epoch=epoch)

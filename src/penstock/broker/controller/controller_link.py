@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol, TypeVar, overload
 
-from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker
+from penstock.metadata.controller.fencing import BrokersFenced, FenceBrokers
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.security.principal import Principal
@@ -277,8 +277,8 @@ class ControllerLink(Protocol):
     ) -> ExpireDelegationTokenResponse: ...
     @overload
     async def ask(
-        self, request: FenceBroker, *, wait_ms_max: int = ..., requester: Requester | None = ...
-    ) -> BrokerFenced: ...
+        self, request: FenceBrokers, *, wait_ms_max: int = ..., requester: Requester | None = ...
+    ) -> BrokersFenced: ...
 
     async def forward(
         self,

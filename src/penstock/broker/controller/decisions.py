@@ -34,7 +34,7 @@ from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.delegation_tokens import RemoveExpiredTokens
 from penstock.metadata.controller.elections import BalanceLeaders
 from penstock.metadata.controller.explained import Why
-from penstock.metadata.controller.fencing import FenceBroker, waiting_for_operator
+from penstock.metadata.controller.fencing import FenceBrokers, GoneBroker, waiting_for_operator
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import BrokerSettingsInEffect
 from penstock.metadata.framing import FrameReader
@@ -97,6 +97,7 @@ class Decisions:
         self.watch = BrokerWatch(
             own_id=self._node_id,
             session_timeout_ms=settings.broker_session_timeout_ms,
+            heartbeat_interval_ms=settings.broker_heartbeat_interval_ms,
             world=world,
             brokers=lambda: self._state.brokers,
             fence=self._fence,
@@ -263,13 +264,12 @@ class Decisions:
             if not isinstance(decision.reply, RequestError):
                 accepted.append(decision.reply)
                 self.watch.note_directories(request)
-            elif decision.reply.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-                self.watch.note_duplicate(request, connection)
+            else:
+                self.watch.note_refusal(request, decision.reply.code, connection)
             told = told_of(
                 self._state,
                 request,
                 decision.records,
-                fenced_because=self.watch.fenced_because,
                 is_counted=self.elections is not None,
             )
             return replace(decision, effects=told) if told else decision
@@ -318,9 +318,9 @@ class Decisions:
         if len(waiting) > WAITING_SAID_MAX:
             logger.warning("partitions=%d leader=none broker=%d", len(waiting), node_id)
 
-    def _fence(self, node_id: NodeId, broker_epoch: int) -> None:
+    def _fence(self, gone: tuple[GoneBroker, ...]) -> None:
         self._submit(
-            FenceBroker(node_id=node_id, broker_epoch=broker_epoch),
+            FenceBrokers(gone=gone),
             None,
             deadline_ms=self._world.clock.monotonic_ms() + ANSWER_WAIT_MS_MAX,
             answer=_unheard,  # if it is not committed, the next controller fences

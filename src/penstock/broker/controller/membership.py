@@ -31,7 +31,8 @@ SAID_EVERY_MS = 5_000
 ANSWER_WAIT_MS_MAX = 2_000
 LEAVE_WAIT_MS_MAX = 6_000
 # The cluster may take the broker later: there is no controller just now, its disk is full or it has
-# too much to do, or the session of the process before this one has not ended yet.
+# too much to do, the session of the process before this one has not ended yet, or others are silent
+# that may have lost records which this one has.
 RETRIABLE = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
@@ -39,6 +40,7 @@ RETRIABLE = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
 REGISTRATION_ENDED = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
@@ -130,8 +132,8 @@ class Membership:
             if local.quorum.replica.epoch != epoch and local.leader_id is not None:
                 # Where the voters disagree, a controller may have taken the registration that this
                 # node does not follow.
-                epoch = local.quorum.replica.epoch
-                await self._register_again()
+                if await self._register_again():
+                    epoch = local.quorum.replica.epoch
                 local.publish_from(Offset(self._broker_epoch + 1))
             now_ms = self._clock.monotonic_ms()
             if local.image.offset > had:
@@ -170,13 +172,13 @@ class Membership:
         place.
         """
         told_offset = Offset(0)  # of the image, at the last heartbeat
+        told_epoch = -1  # whose controller has accepted one
         while True:
-            leader_id = self._local.leader_id
             until_ms = self._clock.monotonic_ms() + self._heartbeat_interval_ms
             # A new controller hears from its brokers at once: others are taken for dead sooner.
             # A broker that shuts down waits at each step until all others say that they know it.
             while (
-                self._local.leader_id == leader_id
+                self._local.quorum.replica.epoch == told_epoch
                 and not self._is_fenced
                 and not (told_offset < self._local.image.offset and self._another_shuts_down())
             ):
@@ -185,7 +187,7 @@ class Membership:
                     break
             if self._is_leaving:
                 return
-            offset = self._local.image.offset
+            offset, epoch = self._local.image.offset, self._local.quorum.replica.epoch
             try:
                 await self._beat()
             except RequestError as refusal:
@@ -197,7 +199,7 @@ class Membership:
                     await self._register_again()
                 await asyncio.sleep(RETRY_WAIT_S)
             else:
-                told_offset = offset
+                told_offset, told_epoch = offset, epoch
                 if self._is_fenced:
                     await asyncio.sleep(RETRY_WAIT_S)
 
@@ -279,14 +281,15 @@ class Membership:
             self._lease.acknowledged(sent_ms=sent_ms, metadata_offset=reply.metadata_offset)
         return reply
 
-    async def _register_again(self) -> None:
+    async def _register_again(self) -> bool:
         assert self._registration is not None, "it has registered before"
         try:
             registered = await self._controller.ask(self._registration, wait_ms_max=ASK_WAIT_MS)
         except RequestError as refusal:
             logger.warning("broker=%d registered=false %s", self._node_id, self._reason(refusal))
-        else:
-            self._note_registered(registered.broker_epoch)
+            return False
+        self._note_registered(registered.broker_epoch)
+        return True
 
     def _note_registered(self, epoch: int) -> None:
         self._broker_epoch = epoch
@@ -330,6 +333,11 @@ class Membership:
             case ErrorCode.NOT_CONTROLLER | ErrorCode.REQUEST_TIMED_OUT:
                 voters = self._local.quorum.voters_text
                 return f"no controller is active; waiting for a majority of {voters}"
+            case ErrorCode.BROKER_NOT_AVAILABLE:
+                return (
+                    "other brokers are silent; waiting until they are heard from or their sessions"
+                    " have ended, as they may lack records that this one has"
+                )
             case ErrorCode.KAFKA_STORAGE_ERROR:
                 return "the active controller cannot store the registration (disk full?)"
             case ErrorCode.THROTTLING_QUOTA_EXCEEDED:

@@ -14,16 +14,30 @@ again, only its session ends it. Sessions are volatile: a new active controller 
 one for each unfenced broker, or it would fence all of them at once. Time in which the controller's
 process stood still does not count (`not_listening`): what brokers sent meanwhile is still to be
 read. The controller's own broker is in the same process: once it was heard from it does not expire.
+
+A broker that has not spoken to this controller for half a session, or not at all, or whose
+connection is gone, is silent: it may have ended, and nobody leaves an in-sync set to it
+(`fencing`). A broker that has ended keeps its session until it is fenced.
+
 Times are monotonic and are passed in; the shell reports contacts, lost connections and refusals,
 and carries out the fencing (`fencing`).
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import field
+from enum import Enum
 
 from penstock.metadata.image.broker import BrokerImage
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
+
+
+class GoneBy(Enum):
+    """How the controller knows that a broker process has ended, or is cut off."""
+
+    SESSION = "session_expired"
+    CONNECTION = "connection_refused"
+    RESTART = "restarted"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,15 +45,20 @@ class Session:
     """The session of one broker process."""
 
     epoch: int
-    heard_ms: int  # when the broker was last heard from, or this controller began
-    # Whether the broker spoke to this controller, and whether that connection is still there.
-    is_heard: bool = False
+    heard_ms: int  # the session lasts from then on
+    # When the broker spoke to this controller, and whether that connection is still there.
+    spoke_ms: int | None = None
     is_connected: bool = False
+    ended_by: GoneBy | None = None  # the process, which is to be fenced
     connection: Hashable = None  # of the latest contact; None in the same process
     metadata_offset: int = -1  # of the last record that the broker has applied, as it says
     # While it shuts down: the last record about that, and who was heard from since it began.
     shutdown_offset: int | None = None
     heard_since: set[NodeId] = field(default_factory=set)
+
+    @property
+    def is_heard(self) -> bool:
+        return self.spoke_ms is not None
 
 
 class BrokerSessions:
@@ -51,10 +70,12 @@ class BrokerSessions:
     2. A broker that refused within the last session's time has not been heard from since.
     """
 
-    def __init__(self, own_id: NodeId, timeout_ms: int) -> None:
+    def __init__(self, own_id: NodeId, timeout_ms: int, *, heartbeat_interval_ms: int = 0) -> None:
         assert timeout_ms > 0, timeout_ms
         self._own_id = own_id
         self._timeout_ms = timeout_ms
+        # Brokers that are well are never silent for so long.
+        self._silence_ms = min(timeout_ms, max(timeout_ms, 3 * heartbeat_interval_ms) // 2)
         self._sessions: dict[NodeId, Session] = {}
         self._by_connection: dict[Hashable, NodeId] = {}
         self._refused_ms: dict[NodeId, int] = {}  # when a broker last refused
@@ -67,11 +88,22 @@ class BrokerSessions:
         processes only this one runs.
         """
         session = self._sessions.get(node_id)
-        if session is None:
+        if session is None or session.ended_by is not None:
             return False
         if node_id == self._own_id:
             return session.is_heard
         return now_ms < self._deadline_ms(session)
+
+    def is_silent(self, node_id: NodeId, now_ms: int) -> bool:
+        """Whether the registered process may have ended, although its session lasts."""
+        session = self._sessions.get(node_id)
+        if session is None:
+            return False
+        if session.spoke_ms is None or session.ended_by is not None:
+            return True
+        if node_id == self._own_id:
+            return False
+        return not session.is_connected or session.spoke_ms + self._silence_ms <= now_ms
 
     def is_connected(self, node_id: NodeId) -> bool:
         """Whether the connection is there over which the broker was last heard from."""
@@ -121,12 +153,30 @@ class BrokerSessions:
         )
 
     def expired(self, now_ms: int) -> tuple[NodeId, ...]:
-        """The brokers whose sessions have run out, to be fenced."""
+        """The brokers whose sessions have run out."""
         return tuple(
             sorted(
                 node_id
                 for node_id, session in self._sessions.items()
                 if self._may_expire(node_id, session) and self._deadline_ms(session) <= now_ms
+            )
+        )
+
+    def gone(self, now_ms: int) -> dict[NodeId, GoneBy]:
+        """The brokers that are to be fenced: their sessions have run out, or they have ended."""
+        gone = dict.fromkeys(self.expired(now_ms), GoneBy.SESSION)
+        for node_id, session in self._sessions.items():
+            if session.ended_by is not None:
+                gone[node_id] = session.ended_by
+        return gone
+
+    def disconnected(self) -> tuple[NodeId, ...]:
+        """The brokers of other processes that are not connected, and may have ended."""
+        return tuple(
+            sorted(
+                node_id
+                for node_id, session in self._sessions.items()
+                if not session.is_connected and session.ended_by is None and node_id != self._own_id
             )
         )
 
@@ -194,7 +244,7 @@ class BrokerSessions:
         self._sessions[node_id] = Session(
             epoch=epoch,
             heard_ms=now_ms,
-            is_heard=True,
+            spoke_ms=now_ms,
             is_connected=True,
             connection=connection,
             metadata_offset=metadata_offset,
@@ -219,8 +269,8 @@ class BrokerSessions:
         return node_id
 
     def refused(self, node_id: NodeId, *, epoch: int, now_ms: int) -> bool:
-        """The broker's endpoint refused a connection (only ECONNREFUSED says so). True: fence it
-        now. False: its session decides.
+        """The broker's endpoint refused a connection (only ECONNREFUSED says so). True: it is dead.
+        False: its session decides.
         """
         session = self._sessions.get(node_id)
         if session is None or session.epoch != epoch or session.is_connected:
@@ -236,12 +286,12 @@ class BrokerSessions:
         # Those that were just fenced for it count, too: the brokers are found one after the other.
         if 2 * len(recently) > len(self._sessions.keys() | recently):
             return False
-        self._fenced_by_refusal[node_id] = epoch
+        session.ended_by = GoneBy.CONNECTION
         return True
 
     def replaced(self, node_id: NodeId, *, epoch: int) -> bool:
-        """Another process on its machine has its id and endpoints, and these refuse. True: fence it
-        now.
+        """Another process on its machine has its id and endpoints, and these refuse. True: it is
+        dead.
         """
         session = self._sessions.get(node_id)
         if session is None or session.epoch != epoch:
@@ -249,8 +299,25 @@ class BrokerSessions:
         if self._fenced_by_refusal.get(node_id) == epoch:
             return False
         self._disconnect(node_id)
-        self._fenced_by_refusal[node_id] = epoch
+        session.ended_by = GoneBy.CONNECTION
         return True
+
+    def restarted(self, node_id: NodeId) -> bool:
+        """A new process of the broker takes its place, and cannot be registered yet. True: that is
+        news.
+        """
+        session = self._sessions.get(node_id)
+        if session is None or session.ended_by is not None:
+            return False
+        self._disconnect(node_id)
+        self._refused_ms.pop(node_id, None)  # so it was not the network
+        session.ended_by = GoneBy.RESTART
+        return True
+
+    def fenced(self, node_id: NodeId, *, epoch: int, by: GoneBy) -> None:
+        if by is GoneBy.CONNECTION:
+            self._fenced_by_refusal[node_id] = epoch
+        self.ended(node_id)
 
     def ended(self, node_id: NodeId) -> None:
         """The broker was fenced or unregistered, or may shut down: it has no session any more."""

@@ -5,7 +5,8 @@ decision: it leaves the in-sync sets, and what it led gets a new leader epoch, h
 A process that has lost nothing names the epoch that its broker was registered with; it stays, or
 becomes, eligible to lead. One that does not may lack records, so it is not eligible any more; what
 nobody else can lead it leads again as the last known leader, but only from the log directories that
-it had before (`partition_change`).
+it had before (`partition_change`). A process that has lost nothing is not registered while it would
+leave an in-sync set to others that are silent: they may have lost what it still has.
 
 The only broker of a cluster that has lost nothing goes on in the leader epochs that it had.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
-from penstock.metadata.controller.fencing import without_broker
+from penstock.metadata.controller.fencing import leaves_to_silent, without_broker
 from penstock.metadata.controller.registration_checks import check_registration
 from penstock.metadata.controller.state import ControllerState, Place
 from penstock.metadata.effective import CLUSTER_DEFAULT
@@ -105,6 +106,8 @@ def register_broker(
     _check_features(state, request)
     if present is not None and present.incarnation == request.incarnation_id:
         return _registered_again(context, present, request)
+    if present is not None and request.previous_broker_epoch == present.epoch:
+        _refuse_while_others_are_silent(context, present)
     fencing = () if present is None else _replaced(context, present, request)
     missing = missing_records(state, min_insync_replicas=context.settings.min_insync_replicas)
     return Decision(
@@ -166,6 +169,17 @@ def _refuse_duplicate(
         raise RequestError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker with id {present.node_id} is registered and alive.",
+        )
+
+
+def _refuse_while_others_are_silent(context: DecisionContext, present: BrokerImage) -> None:
+    """RequestError while the broker, which has all records, would leave an in-sync set to others
+    that may have lost some. Their sessions end, or they are heard from, or register.
+    """
+    if leaves_to_silent(context, present.node_id):
+        raise RequestError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"Broker {present.node_id} would leave in-sync sets to others that are silent.",
         )
 
 

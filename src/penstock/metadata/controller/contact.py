@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from penstock.metadata.controller.broker_sessions import BrokerSessions
 from penstock.metadata.controller.decide import ControllerReply, ControllerRequest
-from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.controller.fencing import BrokersFenced, FenceBrokers
 from penstock.model.identity import NodeId
 from penstock.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -54,8 +54,9 @@ def note_contact(
                     sessions.shuts_down(
                         NodeId(request.broker_id), last_offset=last_offset, has_stepped=has_records
                     )
-        case FenceBroker(), _:
-            sessions.ended(request.node_id)
+        case FenceBrokers(), BrokersFenced():
+            for one in reply.gone:
+                sessions.fenced(one.node_id, epoch=one.broker_epoch, by=one.by)
         case UnregisterBrokerRequest(), _:
             sessions.ended(NodeId(request.broker_id))
         case _:

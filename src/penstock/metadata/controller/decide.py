@@ -26,7 +26,7 @@ from penstock.metadata.controller.elections import (
     elect_leaders,
 )
 from penstock.metadata.controller.features import update_features
-from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker, fence_broker
+from penstock.metadata.controller.fencing import BrokersFenced, FenceBrokers, fence_brokers
 from penstock.metadata.controller.heartbeat import heartbeat
 from penstock.metadata.controller.partitions import create_partitions
 from penstock.metadata.controller.producer_ids import allocate_producer_ids
@@ -124,7 +124,7 @@ ControllerRequest = (
     | CreateDelegationTokenRequest
     | RenewDelegationTokenRequest
     | ExpireDelegationTokenRequest
-    | FenceBroker
+    | FenceBrokers
     | BalanceLeaders
     | RemoveExpiredTokens
 )
@@ -151,7 +151,7 @@ ControllerReply = (
     | CreateDelegationTokenResponse
     | RenewDelegationTokenResponse
     | ExpireDelegationTokenResponse
-    | BrokerFenced
+    | BrokersFenced
     | LeadersBalanced
     | ExpiredTokensRemoved
 )
@@ -208,8 +208,8 @@ def decide(
             return renew_token(context, request)
         case ExpireDelegationTokenRequest():
             return expire_token(context, request)
-        case FenceBroker():
-            return fence_broker(context, request)
+        case FenceBrokers():
+            return fence_brokers(context, request)
         case BalanceLeaders():
             return balance_leaders(context, request)
         case RemoveExpiredTokens():

@@ -7,9 +7,10 @@ answer. It decides nothing: the controller logs what it returns once the records
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
+from penstock.metadata.controller.broker_sessions import GoneBy
 from penstock.metadata.controller.decide import ControllerRequest
 from penstock.metadata.controller.elections import BalanceLeaders, ElectionType
-from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.controller.fencing import FenceBrokers
 from penstock.metadata.controller.state import ControllerState, Place
 from penstock.metadata.image.changes import (
     FENCED,
@@ -72,7 +73,7 @@ class BrokerChanged:
     broker: NodeId
     broker_epoch: int
     became: BrokerBecame
-    why: Why | None = None
+    why: Why | GoneBy | None = None
     previous_epoch: int | None = None
 
 
@@ -134,7 +135,7 @@ def explained(
                     broker=NodeId(record.broker_id),
                     broker_epoch=record.broker_epoch,
                     became=became,
-                    why=_of_broker(state, request),
+                    why=_of_broker(state, request, record),
                 )
         elif isinstance(record, RegisterBrokerRecord):
             before = state.brokers.get(NodeId(record.broker_id))
@@ -173,7 +174,7 @@ def _partition(
     return PartitionChanged(
         partition=f"{topic.name}-{place.partition}",
         why=_why(state, request, left=bool(left), joined=bool(joined)),
-        broker=_broker_of(request),
+        broker=_broker_of(request, left),
         old_leader=before.leader,
         leader=after.leader,
         leader_epoch=after.leader_epoch,
@@ -194,16 +195,20 @@ def _broker(record: BrokerRegistrationChangeRecord) -> BrokerBecame | None:
     return BrokerBecame.SHUTTING_DOWN if record.in_controlled_shutdown == SHUTTING_DOWN else None
 
 
-def _of_broker(state: ControllerState, request: ControllerRequest) -> Why | None:
-    """Why a broker was fenced; None where the controller has found that it is gone."""
-    return None if isinstance(request, FenceBroker) else _why(state, request)
+def _of_broker(
+    state: ControllerState, request: ControllerRequest, record: BrokerRegistrationChangeRecord
+) -> Why | GoneBy:
+    """Why a broker was fenced, or how the controller has found that it is gone."""
+    if isinstance(request, FenceBrokers):
+        return next(one.by for one in request.gone if one.node_id == record.broker_id)
+    return _why(state, request)
 
 
 def _why(
     state: ControllerState, request: ControllerRequest, *, left: bool = False, joined: bool = False
 ) -> Why:
     match request:
-        case FenceBroker():
+        case FenceBrokers():
             return Why.BROKER_FENCED
         case BrokerHeartbeatRequest():
             return _why_by_heartbeat(state, request)
@@ -237,10 +242,12 @@ def _why_by_heartbeat(state: ControllerState, request: BrokerHeartbeatRequest) -
     return Why.BROKER_FENCED if request.want_fence else Why.BROKER_UNFENCED
 
 
-def _broker_of(request: ControllerRequest) -> NodeId | None:
+def _broker_of(request: ControllerRequest, left: Iterable[NodeId] = ()) -> NodeId | None:
+    """On whose account something changed: the first of those that `left` together, if any."""
     match request:
-        case FenceBroker():
-            return request.node_id
+        case FenceBrokers():
+            gone = [one.node_id for one in request.gone]
+            return next((node_id for node_id in left if node_id in gone), gone[0])
         case (
             BrokerHeartbeatRequest()
             | BrokerRegistrationRequest()

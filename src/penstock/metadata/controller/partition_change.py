@@ -44,10 +44,10 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerChange:
-    """What the decision is about to say of a broker, which the state does not show yet."""
+    """What the decision is about to say of brokers, which the state does not show yet."""
 
-    leaving: NodeId | None = None  # it leads nothing from now on
-    has_lost_records: bool = False  # the one that leaves, for all that is known
+    leaving: frozenset[NodeId] = frozenset()  # they lead nothing from now on
+    has_lost_records: bool = False  # those that leave, for all that is known
     joining: NodeId | None = None  # it is unfenced
 
 
@@ -126,7 +126,7 @@ def can_lead(
 ) -> bool:
     """Whether the replica's broker lives, stays, and has the log directory of this partition."""
     broker = state.brokers.get(replica)
-    if broker is None or replica == brokers.leaving or replica not in partition.replicas:
+    if broker is None or replica in brokers.leaving or replica not in partition.replicas:
         return False
     if not broker.is_usable and replica != brokers.joining:
         return False
@@ -178,14 +178,14 @@ class _Change:
         if len(isr) >= in_sync_min:
             return _Sets(isr, ())
         brokers, before = self._brokers, self._before
-        lost = brokers.leaving if brokers.has_lost_records else None
+        lost = brokers.leaving if brokers.has_lost_records else frozenset()
         have_all = {*before.isr, *before.elr}
         return _Sets(
             isr,
             tuple(
                 node
                 for node in assigned.replicas
-                if node in have_all and node not in isr and node != lost
+                if node in have_all and node not in isr and node not in lost
             ),
         )
 
@@ -218,7 +218,7 @@ class _Change:
         broker = self._state.brokers.get(replica)
         return (
             replica == self._before.leader
-            and replica != self._brokers.leaving
+            and replica not in self._brokers.leaving
             and broker is not None
             and not broker.fenced
             and broker.has_directory(self._before.directory(replica))
