@@ -97,6 +97,36 @@ def test_a_broker_that_shuts_down_stays_in_sync_until_the_others_show_that_they_
     assert {part.isr for part in cluster.topic("orders").partitions} == {(ONE,)}
 
 
+def test_a_broker_that_shuts_down_waits_for_the_controllers_own_broker_to_speak() -> None:
+    """Its machine may have lost power: then the process of the controller is a new one."""
+    cluster = Cluster(3, node_id="1")
+    cluster.create("orders", replicas=3)
+    cluster.elect()
+    cluster.beat(THREE)
+    cluster.beat(TWO, want_shut_down=True)
+    cluster.beat(THREE)
+    cluster.beat(TWO, want_shut_down=True)
+    assert TWO in cluster.topic("orders").partitions[0].isr
+    cluster.beat(ONE)
+    cluster.beat(TWO, want_shut_down=True)
+    assert TWO not in cluster.topic("orders").partitions[0].isr
+
+
+def test_a_broker_that_shuts_down_does_not_rely_on_what_others_said_long_ago() -> None:
+    cluster = Cluster(3, node_id="4")
+    cluster.create("orders", replicas=3)
+    cluster.elect()
+    cluster.beat(TWO, want_shut_down=True)
+    cluster.beat(THREE)
+    cluster.now_ms = cluster.settings.broker_session_timeout_ms // 2
+    cluster.beat(ONE)
+    cluster.beat(TWO, want_shut_down=True)
+    assert TWO in cluster.topic("orders").partitions[0].isr, "Three is silent again"
+    cluster.beat(THREE)
+    cluster.beat(TWO, want_shut_down=True)
+    assert TWO not in cluster.topic("orders").partitions[0].isr
+
+
 def test_the_last_broker_in_sync_stays_so_when_it_shuts_down_and_the_others_were_dead() -> None:
     cluster = Cluster(3, min_insync_replicas="2")
     cluster.create("orders", partitions=3, replicas=3)

@@ -373,6 +373,14 @@ def test_one_that_is_restarted_was_not_refused_by_the_network() -> None:
     assert is_refused(sessions, THIRD)
 
 
+def test_one_that_refused_and_is_restarted_does_not_count_as_refusing() -> None:
+    sessions = connected(OWN, SECOND, THIRD)
+    assert is_refused(sessions, SECOND)
+    assert not is_refused(sessions, THIRD), "two of three: rather the network"
+    assert not sessions.restarted(SECOND), "it is known to be gone"
+    assert sessions.refused(THIRD, epoch=10, now_ms=2)
+
+
 def test_brokers_without_a_session_are_fenced_already_and_not_silent() -> None:
     sessions = connected(OWN, SECOND)
     sessions.ended(SECOND)

@@ -312,3 +312,10 @@ def test_one_that_waits_leaves_the_sets_in_which_somebody_lives() -> None:
     cluster.fence(TWO)
     assert cluster.image.brokers[TWO].fenced
     assert (orders(cluster).leader, orders(cluster).isr) == (THREE, (THREE,))
+
+
+def test_one_that_was_heard_from_leads_rather_than_one_that_is_silent() -> None:
+    cluster = newly_controlled(replicated(TWO, THREE, ONE))
+    hear(cluster, ONE)
+    cluster.fence(TWO)
+    assert (orders(cluster).leader, orders(cluster).isr) == (ONE, (THREE, ONE))

@@ -105,8 +105,10 @@ BROKER_GONE = event(
     Level.WARNING,
     "broker gone",
     "broker broker_epoch reason",
-    "The controller is about to fence it: see broker.fenced. Without that line soon after, the"
-    " quorum could not store the decision; look at the disks of the controllers.",
+    "The controller is about to fence it: see broker.fenced. Without that line soon after, other"
+    " brokers in its in-sync sets are silent, too: it is fenced when they are heard from, or their"
+    " sessions have ended. Or the quorum could not store the decision; look at the disks of the"
+    " controllers.",
     subject="broker",
 )
 BROKER_FENCED = event(
@@ -116,7 +118,8 @@ BROKER_FENCED = event(
     "broker broker_epoch reason",
     "By reason. controlled_shutdown: nothing. connection_refused: its process has ended; read its"
     " log, and start it if it was not started again already. session_expired: it was silent for"
-    " broker.session.timeout.ms; look at its load, its disk and the network.",
+    " broker.session.timeout.ms; look at its load, its disk and the network. restarted: nothing,"
+    " its next process is about to register.",
     subject="broker",
 )
 BROKER_UNFENCED = event(

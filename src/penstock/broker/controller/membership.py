@@ -132,8 +132,11 @@ class Membership:
             if local.quorum.replica.epoch != epoch and local.leader_id is not None:
                 # Where the voters disagree, a controller may have taken the registration that this
                 # node does not follow.
+                asked_epoch = local.quorum.replica.epoch
                 if await self._register_again():
-                    epoch = local.quorum.replica.epoch
+                    epoch = asked_epoch
+                else:
+                    await asyncio.sleep(ASK_WAIT_MS / 1000)
                 local.publish_from(Offset(self._broker_epoch + 1))
             now_ms = self._clock.monotonic_ms()
             if local.image.offset > had:

@@ -110,15 +110,18 @@ class BrokerSessions:
         session = self._sessions.get(node_id)
         return session is not None and session.is_connected
 
-    def others_live(self, node_id: NodeId, others: Iterable[NodeId]) -> bool:
-        """Whether these were heard from since the broker began to shut down."""
+    def others_live(self, node_id: NodeId, others: Iterable[NodeId], now_ms: int) -> bool:
+        """Whether these were heard from since the broker began to shut down, and are not silent."""
         session = self._sessions.get(node_id)
         if session is None or session.shutdown_offset is None:
             return False
         return all(
-            other in (node_id, self._own_id)
+            other == node_id
             or other not in self._sessions
-            or other in session.heard_since
+            or (
+                (other == self._own_id or other in session.heard_since)
+                and not self.is_silent(other, now_ms)
+            )
             for other in others
         )
 
@@ -275,6 +278,8 @@ class BrokerSessions:
         session = self._sessions.get(node_id)
         if session is None or session.epoch != epoch or session.is_connected:
             return False
+        if session.ended_by is not None:
+            return False  # that is known
         self._refused_ms[node_id] = now_ms
         if self._fenced_by_refusal.get(node_id) == epoch:
             return False
@@ -306,11 +311,11 @@ class BrokerSessions:
         """A new process of the broker takes its place, and cannot be registered yet. True: that is
         news.
         """
+        self._refused_ms.pop(node_id, None)  # so it was not the network
         session = self._sessions.get(node_id)
         if session is None or session.ended_by is not None:
             return False
         self._disconnect(node_id)
-        self._refused_ms.pop(node_id, None)  # so it was not the network
         session.ended_by = GoneBy.RESTART
         return True
 

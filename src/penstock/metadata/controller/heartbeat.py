@@ -108,7 +108,9 @@ def _step_down(
             return None
         return (_change(broker, shuts_down=True),)
     others = [other_id for other_id, other in state.brokers.items() if not other.fenced]
-    if not request.want_shut_down or not context.sessions.others_live(node_id, others):
+    if not request.want_shut_down:
+        return ()
+    if not context.sessions.others_live(node_id, others, context.now_ms):
         return ()
     changes = tuple(handed_over(context, node_id))
     return None if not changes and context.sessions.others_know(node_id, others) else changes

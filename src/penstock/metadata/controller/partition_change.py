@@ -99,7 +99,7 @@ def change_partition(
     """
     before = context.state.partition(place)
     election = election_of(context, place) if election is None else election
-    change = _Change(context.state, place, election, brokers)
+    change = _Change(context, place, election, brokers)
     assigned, (in_sync, eligible), elected = change.after(
         Assignment.of(before) if assignment is None else assignment,
         before.isr if isr is None else tuple(isr),
@@ -137,11 +137,12 @@ class _Change:
     """How one partition is changed: `after` says to what."""
 
     def __init__(
-        self, state: ControllerState, place: Place, election: Election, brokers: BrokerChange
+        self, context: DecisionContext, place: Place, election: Election, brokers: BrokerChange
     ) -> None:
-        self._state = state
-        self._before = state.partition(place)
-        self._topic = state.topics_by_id[place.topic_id].name
+        self._context = context
+        self._state = context.state
+        self._before = self._state.partition(place)
+        self._topic = self._state.topics_by_id[place.topic_id].name
         self._election = election
         self._brokers = brokers
 
@@ -193,7 +194,8 @@ class _Change:
         candidates = sets.isr or sets.elr
         replicas, present = assigned.replicas, self._before.leader
         first = replicas[0] if self._election == Election.PREFERRED else present
-        for replica in (first, present, *replicas):
+        # Of those that can lead, one that was heard from lately comes first.
+        for replica in (first, present, *sorted(replicas, key=self._is_silent)):
             if replica in candidates and (self._can_lead(replica) or self._leads_on(replica)):
                 return _Elected(replica)
         last = self._last_known_leader(assigned)
@@ -223,6 +225,9 @@ class _Change:
             and not broker.fenced
             and broker.has_directory(self._before.directory(replica))
         )
+
+    def _is_silent(self, replica: NodeId) -> bool:
+        return self._context.sessions.is_silent(replica, self._context.now_ms)
 
     def _can_lead(self, replica: NodeId) -> bool:
         return can_lead(self._state, self._before, replica, self._brokers)

@@ -70,11 +70,7 @@ class ReplicaWatch:
             for node_id, host in self._hosts.items()
             if (parts := self._nodes[host].parts) is not None
         }
-        for host in self._hosts.values():
-            # Of crashing ones too: nobody else may have seen what they saw.
-            image = self._nodes[host].last_image
-            if image is not None and image.offset > self._image.offset:
-                self._image = image
+        self._see_images()
         for node_id, parts in running.items():
             if parts.broker is not None:
                 host = self._hosts[node_id]
@@ -97,6 +93,7 @@ class ReplicaWatch:
 
     def acked(self, place: TopicPartition, offset: int, *, sent_us: int) -> None:
         """A producer with acks=all is told that its record has this offset."""
+        self._see_images()  # replicas that were added since the last look may be those that count
         found = self._partition(place)
         if found is None or self._lost_us >= sent_us or place in self._history.may_have_lost:
             return
@@ -166,6 +163,13 @@ class ReplicaWatch:
             if broker is not None and broker.epoch not in lost:
                 holders.add(node_id)
         return holders
+
+    def _see_images(self) -> None:
+        for host in self._hosts.values():
+            # Of crashing ones too: nobody else may have seen what they saw.
+            image = self._nodes[host].last_image
+            if image is not None and image.offset > self._image.offset:
+                self._image = image
 
     def _partitions(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
         for topic in self._image.topics_by_name.values():
