@@ -14,7 +14,7 @@ from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.model.topic_name import TRANSACTION_TOPIC
-from penstock.sim.cluster.clients import ADMIN_RULES, SHOWN_US_MAX, Client, ThroughOneNode
+from penstock.sim.cluster.clients import ADMIN_RULES, Client, ThroughOneNode
 from penstock.sim.cluster.layout import address
 from penstock.sim.cluster.scenario import ORDERS, PAYMENTS
 from penstock.sim.errors import Violation
@@ -29,6 +29,8 @@ from penstock.world.ports import World
 TOPICS = (ORDERS, ORDERS, PAYMENTS, OFFSETS_TOPIC, TRANSACTION_TOPIC)
 CANCELLED = 0.2  # of all requests
 TIMEOUT_MS = 4_000
+# An answer that took nearly as long need not be seen in the node's image.
+SHOWN_US_MAX = TIMEOUT_MS * 1000 * 9 // 10
 REFUSALS_OF_CANCELS = (
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
     ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # only the new replicas have all records
