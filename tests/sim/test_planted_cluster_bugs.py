@@ -37,7 +37,7 @@ LIKELY_SEED = {
     ClusterFlaw.REPLY_FORGOTTEN: 0,
     ClusterFlaw.MARKERS_NOT_RESUMED: 0,
     ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: 0,
-    ClusterFlaw.GUARD_DROPPED_EARLY: 11,
+    ClusterFlaw.GUARD_DROPPED_EARLY: 96,
     ClusterFlaw.SEQUENCE_GAP_TAKEN: 0,
     ClusterFlaw.PARTITION_GIVEN_TWICE: 1,
 }
