@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.metadata.controller.elections import BalanceLeaders, ElectionType
+from penstock.metadata.controller.explained import PartitionChanged, Why
 from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY, LeaderRecovery, PartitionImage
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
@@ -504,3 +505,35 @@ def test_what_a_replica_had_before_it_was_removed_does_not_count_once_it_is_back
     ghost.alter(leader, {leader, other})
     ghost.check()
     assert ghost.partition.isr == (leader,)
+
+
+# Nobody leaves an in-sync set to the silent
+
+
+def test_a_reassignment_is_complete_once_one_of_its_target_was_heard_from() -> None:
+    """Those that are silent may have lost power, and with it records that are acked."""
+    cluster = replicated(ONE, TWO, THREE, brokers=6)
+    reassign(cluster, FOUR, FIVE, SIX)
+    cluster.elect()
+    cluster.alter_isr("orders", *partition_of(cluster).replicas)
+    assert partition_of(cluster).is_reassigned
+    cluster.beat(TWO)
+    assert partition_of(cluster).is_reassigned
+    cluster.beat(FIVE)
+    assert assigned(partition_of(cluster)) == ((FOUR, FIVE, SIX), (), ())
+    assert partition_of(cluster).leader == FIVE
+    [*_, change] = (one for one in cluster.explained if isinstance(one, PartitionChanged))
+    assert change.why is Why.REASSIGNMENT
+
+
+def test_replicas_are_not_dropped_in_favour_of_one_that_is_silent() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    cluster.elect()
+    cluster.beat(ONE)
+    reassign(cluster, THREE)
+    assert partition_of(cluster).isr == (ONE, TWO, THREE)
+    cluster.fence(THREE)
+    assert partition_of(cluster).isr == (ONE, TWO)
+    cluster.beat(THREE)
+    assert cluster.try_alter_isr("orders", ONE, TWO, THREE) == ErrorCode.NEW_LEADER_ELECTED
+    assert assigned(partition_of(cluster)) == ((THREE,), (), ())

@@ -239,7 +239,10 @@ def _why_by_heartbeat(state: ControllerState, request: BrokerHeartbeatRequest) -
         return Why.CONTROLLED_SHUTDOWN
     if request.offline_log_dirs:
         return Why.DIRECTORY_FAILED
-    return Why.BROKER_FENCED if request.want_fence else Why.BROKER_UNFENCED
+    if request.want_fence:
+        return Why.BROKER_FENCED
+    was_silent = broker is not None and not broker.fenced
+    return Why.REASSIGNMENT if was_silent else Why.BROKER_UNFENCED
 
 
 def _broker_of(request: ControllerRequest, left: Iterable[NodeId] = ()) -> NodeId | None:

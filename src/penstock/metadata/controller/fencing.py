@@ -224,6 +224,19 @@ def led_again(context: DecisionContext, node_id: NodeId) -> Iterator[PartitionCh
                 yield change
 
 
+def reassigned_by(context: DecisionContext, node_id: NodeId) -> Iterator[PartitionChangeRecord]:
+    """The changes to partitions when a broker that was silent speaks: reassignments to it that have
+    waited for that are complete.
+    """
+    state = context.state
+    brokers = BrokerChange(speaking=node_id)
+    for place in sorted(state.reassigned()):
+        if node_id in state.partition(place).replicas:
+            change = change_partition(context, place, brokers=brokers)
+            if change is not None:
+                yield change
+
+
 def waiting_for_operator(state: ControllerState, node_id: NodeId) -> list[Place]:
     """Partitions of a broker that lives which only an unclean election gives a leader: nobody has
     all records, and the last leader does not have its log any more, or is not known.

@@ -1,7 +1,8 @@
 """What a broker's heartbeat leads to: it is unfenced, fenced, or may shut down, or has lost a log
 directory.
 
-A broker is unfenced once it has applied its own registration. One that wants to shut down goes in
+A broker is unfenced once it has applied its own registration. When one speaks that was silent,
+reassignments are complete that have waited for it. One that wants to shut down goes in
 three steps:
 
 1. It is marked as shutting down.
@@ -24,6 +25,7 @@ from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.fencing import (
     handed_over,
     led_again,
+    reassigned_by,
     without_broker,
     without_directories,
 )
@@ -84,6 +86,8 @@ def heartbeat(
         else:
             change = _change(broker, fenced=FENCED, shuts_down=shuts_down)
             records, is_fenced = (*without_broker(context, broker.node_id), change), True
+    elif context.sessions.is_silent(broker.node_id, context.now_ms):
+        records = tuple(reassigned_by(context, broker.node_id))
     reply = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up, is_fenced=is_fenced, should_shut_down=may_go
     )

@@ -11,11 +11,12 @@ Every decision that changes replicas, an in-sync set or a leader comes through h
   unclean election. The last two may lack records: the new leader is marked RECOVERING.
 - A last known leader leads again only from the log directory in which it had led. Otherwise its
   disk was replaced, and an operator has to decide.
-- A reassignment is complete as soon as its whole target is in sync, and one of the target can lead.
-  In the same change the others are dropped, and another one leads if the leader was one of them.
-  A new leader epoch begins when replicas are dropped, so that they are not taken for followers,
-  and when more replicas than before are needed in sync, so that the leader knows that together with
-  the in-sync set: it learns new epochs from the metadata alone, and not from replies before.
+- A reassignment is complete as soon as its whole target is in sync, and one of the target can lead
+  and was heard from lately: nobody leaves an in-sync set to the silent (`fencing`). In the same
+  change the others are dropped, and another one leads if the leader was one of them. A new leader
+  epoch begins when replicas are dropped, so that they are not taken for followers, and when more
+  replicas than before are needed in sync, so that the leader knows that together with the in-sync
+  set: it learns new epochs from the metadata alone, and not from replies before.
 """
 
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ class BrokerChange:
     leaving: frozenset[NodeId] = frozenset()  # they lead nothing from now on
     has_lost_records: bool = False  # those that leave, for all that is known
     joining: NodeId | None = None  # it is unfenced
+    speaking: NodeId | None = None  # it was silent
 
 
 NO_BROKER_CHANGE = BrokerChange()
@@ -159,7 +161,10 @@ class _Change:
         return (
             assigned.is_changing
             and set(assigned.target) <= set(isr)
-            and any(self._can_lead(replica) for replica in assigned.target)
+            and any(
+                self._can_lead(replica) and not self._is_silent(replica)
+                for replica in assigned.target
+            )
         )
 
     def _led(self, assigned: Assignment, isr: Nodes) -> _After:
@@ -227,6 +232,8 @@ class _Change:
         )
 
     def _is_silent(self, replica: NodeId) -> bool:
+        if replica == self._brokers.speaking:
+            return False
         return self._context.sessions.is_silent(replica, self._context.now_ms)
 
     def _can_lead(self, replica: NodeId) -> bool:
