@@ -21,6 +21,7 @@ from penstock.wire.messages.fetch import FetchPartition
 from rig.data_requests import fetch_request, produce_request
 from rig.dialogue import Dialogue
 from rig.held_port import HeldPort
+from rig.produced import produced
 from rig.running_node import RunningNode
 from rig.scraping import Scraped, scrape, scrape_until
 from rig.source_tree import ROOT
@@ -112,7 +113,9 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 
 
 def fail_once(node: RunningNode) -> None:
-    """A batch that is refused, a fetch that is, and one that is answered."""
+    """A batch that is refused, a fetch that is, and one that is answered; what a producer sends
+    again, out of order, and when it is fenced.
+    """
     dialogue = Dialogue(node.bootstrap, "orders")
     batch = bytearray(build_batch([Record(b"key", b"value", timestamp_ms=1)]))
     dialogue.exchange(produce_request("orders", memoryview(bytes(batch))), version=9)
@@ -121,6 +124,9 @@ def fail_once(node: RunningNode) -> None:
     for offset in (0, 9):
         asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000)
         dialogue.exchange(fetch_request("orders", asked), version=12)
+    for epoch, sequence in ((1, 0), (1, 0), (1, 2), (0, 0)):
+        again = produced(producer_id=1_000_000, epoch=epoch, sequence=sequence)
+        dialogue.exchange(produce_request("orders", again), version=9)
     dialogue.close()
 
 

@@ -12,6 +12,7 @@ from penstock.records.record import Record
 from penstock.wire.messages.fetch import FetchPartition
 from rig.data_requests import fetch_request, produce_request
 from rig.dialogue import Dialogue
+from rig.produced import produced
 from rig.running_node import RunningNode, running_node
 from rig.scraping import Scraped, scrape
 
@@ -105,6 +106,32 @@ def test_what_is_refused_is_counted_and_is_no_message(node: RunningNode) -> None
     assert counts(told, "failedproducerequests") == {"orders": 3}
     assert counts(told, "failedfetchrequests") == {"bills": 1}
     assert counts(told, "messagesin") == {}
+
+
+def test_batches_that_come_again_or_out_of_order_or_of_a_fenced_producer_are_counted(
+    node: RunningNode,
+) -> None:
+    dialogue = Dialogue(node.bootstrap, "orders")
+    for epoch, sequence in (
+        (0, 0),
+        (0, 0),  # again
+        (0, 1),
+        (0, 1),  # again
+        (0, 0),  # again
+        (0, 3),  # 2 is missing
+        (1, 0),
+        (0, 2),  # of the epoch before
+        (0, 2),
+    ):
+        batch = produced(producer_id=7, epoch=epoch, sequence=sequence)
+        dialogue.exchange(produce_request("orders", batch), version=9)
+    dialogue.close()
+    told = told_by(node)
+    assert told.by("penstock_duplicate_batches_total", "topic") == {"orders": 3}
+    assert told.by("penstock_out_of_order_batches_total", "topic") == {"orders": 1}
+    assert told.by("penstock_fenced_batches_total", "topic") == {"orders": 2}
+    assert counts(told, "failedproducerequests") == {"orders": 3}
+    assert counts(told, "messagesin") == {"orders": 3}
 
 
 def test_a_topic_that_is_deleted_is_not_told_any_more(node: RunningNode) -> None:

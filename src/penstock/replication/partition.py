@@ -170,9 +170,14 @@ class Partition(LedReplica):
         if isinstance(plan, Refusal):
             if refused.by_producer:
                 refused.note(batch, plan.code, now_ms=now_ms)
+            if plan.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self.traffic.out_of_order_batches += 1
+            elif plan.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                self.traffic.fenced_batches += 1
             return plan
         if isinstance(plan, Duplicate):
             refused.note_in_log(batch)
+            self.traffic.duplicate_batches += 1
             return Appended(
                 base_offset=plan.base_offset,
                 end_offset=Offset(plan.last_offset + 1),

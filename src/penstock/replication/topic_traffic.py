@@ -10,9 +10,12 @@ class TopicTraffic:
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "duplicate_batches",
         "failed_fetches",
         "failed_produces",
+        "fenced_batches",
         "messages_in",
+        "out_of_order_batches",
         "replication_bytes_in",
         "replication_bytes_out",
     )
@@ -24,4 +27,7 @@ class TopicTraffic:
         self.replication_bytes_in = 0  # appended by followers here
         self.replication_bytes_out = 0  # sent to followers
         self.failed_produces = 0  # batches that were refused
+        self.fenced_batches = 0  # of them, those of a producer epoch that is past
+        self.out_of_order_batches = 0  # of them, those with a gap before them
+        self.duplicate_batches = 0  # that were in the log, and are acked again
         self.failed_fetches = 0  # partitions of fetches of consumers that were refused

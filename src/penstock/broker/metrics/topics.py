@@ -28,6 +28,21 @@ FAILED_FETCHES = counter(
     "Partitions of fetches of consumers that were answered with an error.",
     "topic",
 )
+DUPLICATES = counter(
+    "penstock_duplicate_batches_total",
+    "Batches for partitions led here that were in the log, and were acked again.",
+    "topic",
+)
+OUT_OF_ORDER = counter(
+    "penstock_out_of_order_batches_total",
+    "Batches for partitions led here, refused since others of their producer are missing.",
+    "topic",
+)
+FENCED = counter(
+    "penstock_fenced_batches_total",
+    "Batches for partitions led here, refused since their producer was fenced.",
+    "topic",
+)
 FAMILIES = (
     MESSAGES_IN,
     BYTES_IN,
@@ -36,6 +51,9 @@ FAMILIES = (
     REPLICATION_OUT,
     FAILED_PRODUCES,
     FAILED_FETCHES,
+    DUPLICATES,
+    OUT_OF_ORDER,
+    FENCED,
 )
 
 
@@ -50,6 +68,9 @@ def topic_metrics(traffic: Mapping[str, TopicTraffic]) -> Source:
                 one.replication_bytes_out,
                 one.failed_produces,
                 one.failed_fetches,
+                one.duplicate_batches,
+                one.out_of_order_batches,
+                one.fenced_batches,
             )
             yield None
             for family, count in zip(FAMILIES, counts, strict=True):
