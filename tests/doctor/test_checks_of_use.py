@@ -11,7 +11,7 @@ from penstock.client.admin.transaction_listing import TransactionDescription
 from penstock.client.consume.group_offsets import Committed
 from penstock.client.network.errors import Refused
 from penstock.doctor.finding import Status
-from penstock.doctor.gather_descriptors import metrics_address
+from penstock.doctor.gather_metrics import metrics_address
 from penstock.doctor.guard import acls, tls
 from penstock.doctor.left_open import transactions
 from penstock.doctor.machines import clock, descriptors, disk
@@ -40,11 +40,27 @@ def test_batches_without_a_producer_id_show_that_idempotence_is_off_and_no_acks(
         Status.WARN,
         "orders: 1 of its last 2 batches without a producer id",
     )
-    assert acks(mixed, LIMITS).status is Status.UNKNOWN
+    unseen = Unseen(reason="it has no metrics")
+    blind = replace(mixed, early_acks={NodeId(1): {}, NodeId(2): unseen})
+    assert acks(blind, LIMITS).status is Status.UNKNOWN
     assert (idempotence(seen(), LIMITS).status, acks(seen(), LIMITS).status) == (
         Status.PASS,
         Status.PASS,
     )
+
+
+def test_acks_are_judged_by_what_nodes_count() -> None:
+    mixed = seen(batches={PLACE: (batch(), batch(producer_id=None))})
+    others = replace(mixed, early_acks={NodeId(1): {"bills": 7}, NodeId(2): {}})
+    assert acks(others, LIMITS).status is Status.PASS
+    early = replace(mixed, early_acks={NodeId(1): {"orders": 7}, NodeId(2): {"orders": 1_000}})
+    found = acks(early, LIMITS)
+    assert (found.status, found.reason) == (
+        Status.WARN,
+        "orders: 1,007 batches with acks=0 or 1 since its brokers started",
+    )
+    idempotent = seen(batches={PLACE: (batch(),)}, early_acks=early.early_acks)
+    assert acks(idempotent, LIMITS).status is Status.PASS  # whatever was before
 
 
 def test_where_nothing_was_written_nothing_is_known_of_producers() -> None:

@@ -37,6 +37,7 @@ def test_what_could_not_be_asked_is_unknown_with_its_reason() -> None:
         broker_settings=dict.fromkeys(ALL, nothing),
         directories=dict.fromkeys(ALL, nothing),
         descriptors=dict.fromkeys(ALL, nothing),
+        early_acks=dict.fromkeys(ALL, nothing),
         logs=nothing,
         batches=nothing,
         groups=nothing,

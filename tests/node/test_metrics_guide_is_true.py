@@ -126,7 +126,7 @@ def fail_once(node: RunningNode) -> None:
         dialogue.exchange(fetch_request("orders", asked), version=12)
     for epoch, sequence in ((1, 0), (1, 0), (1, 2), (0, 0)):
         again = produced(producer_id=1_000_000, epoch=epoch, sequence=sequence)
-        dialogue.exchange(produce_request("orders", again), version=9)
+        dialogue.exchange(produce_request("orders", again, acks=1), version=9)
     dialogue.close()
 
 

@@ -27,15 +27,19 @@ from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import ClientError, Refused
 from penstock.client.network.routing import BrokerView, ClusterView
-from penstock.doctor.gather_descriptors import descriptors_seen, metrics_address
 from penstock.doctor.gather_groups import groups_seen
+from penstock.doctor.gather_metrics import (
+    descriptors_seen,
+    early_acks_seen,
+    metrics_address,
+    metrics_page,
+)
 from penstock.doctor.questions import QUESTION_MS_MAX, Progress, Questions, one_line
 from penstock.doctor.seen import (
     LAG_MS_MAX,
     AclsSeen,
     ClockSeen,
     ClusterSeen,
-    DescriptorsSeen,
     Seen,
     Settings,
     Unseen,
@@ -82,6 +86,10 @@ async def gather(
         )
         for node in view.brokers
     }
+    metrics = {
+        node: await _metrics(ask, broker, broker_settings[node])
+        for node, broker in view.brokers.items()
+    }
     seen = ClusterSeen(
         at_ms=cluster.clock.now_ms(),
         protocol=SecurityProtocol.PLAINTEXT if security is None else security.protocol,
@@ -96,10 +104,8 @@ async def gather(
             )
             for node in view.brokers
         },
-        descriptors={
-            node: await _descriptors(ask, broker, broker_settings[node])
-            for node, broker in view.brokers.items()
-        },
+        descriptors={node: descriptors_seen(page) for node, page in metrics.items()},
+        early_acks={node: early_acks_seen(page) for node, page in metrics.items()},
         logs=logs,
         batches=batches,
         acls=await ask.about("ACLs", _acls(cluster)),
@@ -242,13 +248,11 @@ async def _directories(cluster: Cluster, node: NodeId) -> tuple[LogDirectory, ..
     return tuple(found)
 
 
-async def _descriptors(
-    ask: Questions, broker: BrokerView, settings: Seen[Settings]
-) -> Seen[DescriptorsSeen]:
+async def _metrics(ask: Questions, broker: BrokerView, settings: Seen[Settings]) -> Seen[bytes]:
     address = metrics_address(broker, settings)
     if isinstance(address, Unseen):
         return address
-    return await ask.about(f"descriptors of broker {broker.node_id}", descriptors_seen(address))
+    return await ask.about(f"metrics of broker {broker.node_id}", metrics_page(address))
 
 
 async def _acls(cluster: Cluster) -> AclsSeen:

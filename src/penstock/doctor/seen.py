@@ -79,6 +79,8 @@ class ClusterSeen:
     broker_settings: Mapping[NodeId, Seen[Settings]] = field(default_factory=dict)
     directories: Mapping[NodeId, Seen[tuple[LogDirectory, ...]]] = field(default_factory=dict)
     descriptors: Mapping[NodeId, Seen[DescriptorsSeen]] = field(default_factory=dict)
+    # By node and topic: batches since it started that were written without acks of all.
+    early_acks: Mapping[NodeId, Seen[Mapping[str, int]]] = field(default_factory=dict)
     logs: Seen[Mapping[TopicPartition, LogRange]] = field(default_factory=dict)
     batches: Seen[Mapping[TopicPartition, tuple[StoredBatch, ...]]] = field(default_factory=dict)
     groups: Seen[tuple[GroupSeen, ...]] = ()

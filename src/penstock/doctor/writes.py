@@ -1,14 +1,15 @@
 """How producers write, as the last batches of logs show it: idempotence, acks, compression.
 
 A batch names its producer's id if the producer is idempotent, and such a producer always asks for
-acks=all. Which acks the others ask for is not in the log.
+acks=all. Which acks the others ask for is not in the log; nodes of Penstock tell it by their
+metrics.
 """
 
 from collections.abc import Callable
 
 from penstock.client.admin.last_batches import StoredBatch
 from penstock.doctor.finding import Advice, Command, Fault, Finding, finding, unknown, warn
-from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+from penstock.doctor.seen import ClusterSeen, Limits, Seen, Unseen
 from penstock.records.compression import Codec
 
 COMPRESSION = "compression.type"
@@ -35,11 +36,20 @@ def acks(seen: ClusterSeen, limits: Limits) -> Finding:
     def judge(topic: str, batches: list[StoredBatch]) -> Fault | None:
         if all(one.producer_id is not None for one in batches):
             return None
-        advice = f"set acks=all, or enable.idempotence=true, in the producers of {topic}"
-        reason = f"{topic}: a log does not show the acks of producers that are not idempotent"
-        return unknown(reason, Advice(text=advice))
+        advice = Advice(
+            text=f"set acks=all, or enable.idempotence=true, in the producers of {topic}"
+        )
+        count = _early_acked(seen, topic)
+        if isinstance(count, Unseen):
+            reason = f"{topic}: a log does not show the acks of producers that are not idempotent"
+            return unknown(f"{reason}, and {count.reason}", advice)
+        if not count:
+            return None
+        return warn(
+            f"{topic}: {count:,} batches with acks=0 or 1 since its brokers started", advice
+        )
 
-    return _judged(seen, "acks", judge, "with acks=all, as idempotent producers do")
+    return _judged(seen, "acks", judge, "with acks=all")
 
 
 def compression(seen: ClusterSeen, limits: Limits) -> Finding:
@@ -62,6 +72,16 @@ def compression(seen: ClusterSeen, limits: Limits) -> Finding:
         return warn(f"{topic}: batches of {size_bytes:,} bytes are not compressed", mend)
 
     return _judged(seen, "compression", judge, "compressed, or too small to gain by it")
+
+
+def _early_acked(seen: ClusterSeen, topic: str) -> Seen[int]:
+    """How many batches of a topic were not written with acks of all, by all brokers."""
+    count = 0
+    for told in seen.early_acks.values():
+        if isinstance(told, Unseen):
+            return told
+        count += told.get(topic, 0)
+    return count
 
 
 def _judged(seen: ClusterSeen, check: str, judge: Judge, how: str) -> Finding:

@@ -193,6 +193,8 @@ class Partition(LedReplica):
             refused.note_in_log(batch)
         if guard is not None:
             self.guards.note_open(batch.producer_id)
+        if not all_acks:
+            self.traffic.early_acked_batches += 1
         end_offset = log.end_offset
         assert end_offset == batch.next_offset, (end_offset, batch.next_offset)
         by_our_clock = rules.timestamp_type is LOG_APPEND_TIME

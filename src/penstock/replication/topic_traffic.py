@@ -11,6 +11,7 @@ class TopicTraffic:
         "bytes_in",
         "bytes_out",
         "duplicate_batches",
+        "early_acked_batches",
         "failed_fetches",
         "failed_produces",
         "fenced_batches",
@@ -24,6 +25,7 @@ class TopicTraffic:
         self.messages_in = 0  # appended by leaders here
         self.bytes_in = 0
         self.bytes_out = 0  # sent to consumers
+        self.early_acked_batches = 0  # whose producer did not wait for all replicas in sync
         self.replication_bytes_in = 0  # appended by followers here
         self.replication_bytes_out = 0  # sent to followers
         self.failed_produces = 0  # batches that were refused

@@ -28,6 +28,11 @@ FAILED_FETCHES = counter(
     "Partitions of fetches of consumers that were answered with an error.",
     "topic",
 )
+EARLY_ACKED = counter(
+    "penstock_early_acked_batches_total",
+    "Batches for partitions led here whose producer did not ask for acks of all (acks=0 or 1).",
+    "topic",
+)
 DUPLICATES = counter(
     "penstock_duplicate_batches_total",
     "Batches for partitions led here that were in the log, and were acked again.",
@@ -51,6 +56,7 @@ FAMILIES = (
     REPLICATION_OUT,
     FAILED_PRODUCES,
     FAILED_FETCHES,
+    EARLY_ACKED,
     DUPLICATES,
     OUT_OF_ORDER,
     FENCED,
@@ -68,6 +74,7 @@ def topic_metrics(traffic: Mapping[str, TopicTraffic]) -> Source:
                 one.replication_bytes_out,
                 one.failed_produces,
                 one.failed_fetches,
+                one.early_acked_batches,
                 one.duplicate_batches,
                 one.out_of_order_batches,
                 one.fenced_batches,

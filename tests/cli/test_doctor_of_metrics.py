@@ -1,4 +1,6 @@
-"""`penstock doctor` holds what a node has open against its limit, where its metrics tell both."""
+"""What `penstock doctor` knows by the metrics of nodes: what they have open against their limit,
+and which acks producers ask for.
+"""
 
 import resource
 import socket
@@ -7,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from penstock.testing import running_broker
 from rig.cluster_questions import until
@@ -54,6 +57,18 @@ def test_descriptors_are_held_against_the_limit_of_the_node(
             assert found["faults"][0]["advice"].startswith("raise ulimit -n of broker 1 ")
         resource.prlimit(node.pid, resource.RLIMIT_NOFILE, before)
         assert examined.status("descriptors") == "pass"
+
+
+def test_producers_that_do_not_wait_for_all_replicas_are_found(run: Run, node: ServedNode) -> None:
+    examined = Examined(run, node.bootstrap)
+    for acks, status in (("all", "pass"), ("1", "warn"), ("0", "warn")):
+        producer = Producer({"bootstrap.servers": node.bootstrap, "acks": acks, "linger.ms": 0})
+        producer.produce("orders", b"v", partition=0)
+        assert producer.flush(60) == 0
+        until(f"acks={acks} is seen", lambda: examined.status("acks") == status)  # noqa: B023
+    found = examined.report()["acks"]
+    assert found["reason"] == "orders: 2 batches with acks=0 or 1 since its brokers started"
+    assert found["faults"][0]["advice"].startswith("set acks=all")
 
 
 def opened(metrics: HeldPort) -> int:

@@ -1,6 +1,7 @@
-"""How many files and connections a node has open, and how many it may: by its metrics.
+"""What no request of the protocol tells, and the metrics of a node do: how many files and
+connections it has open, and how many it may; which topics are written without acks of all.
 
-No request of the protocol tells that. The settings of a node tell where it answers GET /metrics, so
+The settings of a node tell where it answers GET /metrics, so
 what is asked is known, and a node of Apache Kafka, which has no such setting, is not asked.
 """
 
@@ -19,6 +20,9 @@ ANY_INTERFACE = ("0.0.0.0", "::")
 METRICS_BYTES_MAX = 64 * 2**20
 OPEN = re.compile(rb"^process_open_fds ([0-9.e+]+)$", re.MULTILINE)
 LIMIT = re.compile(rb"^process_max_fds ([0-9.e+]+)$", re.MULTILINE)
+EARLY_ACKED = re.compile(
+    rb'^penstock_early_acked_batches_total\{topic="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE
+)
 
 
 def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Address]:
@@ -28,9 +32,7 @@ def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Addres
         return settings
     text = settings.get(SETTING)
     if not text:
-        return Unseen(
-            reason=f"no request tells a node's limit of open files, and {SETTING} is not set"
-        )
+        return Unseen(reason=f"no request tells it, but metrics do, and {SETTING} is not set")
     try:
         told = local_address(text)
     except ValueError as error:
@@ -41,13 +43,25 @@ def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Addres
     return Address(host=host, port=told.port)
 
 
-async def descriptors_seen(address: Address) -> DescriptorsSeen:
+async def metrics_page(address: Address) -> bytes:
     url = f"http://{address}/metrics"
     try:
-        page = await read_address(url, bytes_max=METRICS_BYTES_MAX)
+        return await read_address(url, bytes_max=METRICS_BYTES_MAX)
     except NetworkError as error:
         raise ClientError(f"{url}: {error}") from error
+
+
+def descriptors_seen(page: Seen[bytes]) -> Seen[DescriptorsSeen]:
+    if isinstance(page, Unseen):
+        return page
     opened, limit = OPEN.search(page), LIMIT.search(page)
     if opened is None or limit is None:
-        raise ClientError(f"{url} does not tell them, as on other systems than Linux")
+        return Unseen(reason="metrics tell descriptors on Linux alone")
     return DescriptorsSeen(open=int(float(opened[1])), limit=int(float(limit[1])))
+
+
+def early_acks_seen(page: Seen[bytes]) -> Seen[dict[str, int]]:
+    """Batches by topic, since the node started."""
+    if isinstance(page, Unseen):
+        return page
+    return {topic.decode(): int(float(count)) for topic, count in EARLY_ACKED.findall(page)}
