@@ -20,18 +20,22 @@ from penstock.client.admin.alert_reports import read_reports
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
+from penstock.model.limit import MIB
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.ports import File
 from penstock.world.tcp import TcpNetwork
 from rig.cluster_questions import until
 from rig.running_node import RunningNode, running_node
+from rig.small_disk import small_disk
 from rig.tls_files import TlsFiles
 from rig.webhook import Receiver, receiver
 
 TOPIC = "__penstock_alerts"
 WAIT_SECONDS = 60
 HOUR_MS = 3_600_000
+DISK_BYTES = 64 * MIB
+VALUE = bytes(MIB // 2)
 # A fault is told at once, and its end soon.
 QUICK = {
     "penstock_alerts_enable": "true",
@@ -125,6 +129,33 @@ def test_a_filling_disk_is_told_once_and_its_end_too(
     told = [one.getMessage() for one in caplog.records if f"alert={alert}" in one.getMessage()]
     assert [line.split(" alert=")[0] for line in told] == ["alert fires", "alert cleared"]
     assert hook.url not in caplog.text
+
+
+def test_a_disk_that_fills_up_is_told_until_there_is_room_again(tmp_path: Path) -> None:
+    alert = "PenstockDiskFilling"
+    with (
+        small_disk(tmp_path / "disk", size_bytes=DISK_BYTES) as disk,
+        receiver() as hook,
+        node_with_alerts(
+            disk,
+            hook,
+            **NO_TOPIC,
+            log_segment_delete_delay_ms="0",
+            penstock_alerts_disk_ratio="0.8",
+        ) as node,
+    ):
+        create(node, "orders")
+        producer = Producer({"bootstrap.servers": node.bootstrap})
+        for _ in range(85 * DISK_BYTES // 100 // len(VALUE)):
+            producer.produce("orders", VALUE)
+            producer.flush()
+        body = hook.until(alert, "firing")
+        assert body["subject"].startswith(str(disk))
+        assert 0.8 < body["value"] < 1
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.delete_topics(["orders"])["orders"].result(WAIT_SECONDS)
+        hook.until(alert, "cleared")
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
 
 
 def test_an_alert_that_fires_over_a_restart_is_not_told_again(tmp_path: Path) -> None:

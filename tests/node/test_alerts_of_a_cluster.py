@@ -1,9 +1,12 @@
 """Three nodes tell of a loss and of its end: each what it knows, the cluster's alerts once."""
 
 import asyncio
+import os
 import signal
+import time
 from pathlib import Path
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.client.admin.alert_reports import read_reports
@@ -26,6 +29,7 @@ QUICK = {
 }
 OF_CLUSTER = ("PenstockOfflinePartitions", "PenstockBrokerFenced")
 OF_LEADERS = ("PenstockUnderReplicated", "PenstockUnderMinInSync")
+STANDS_STILL_SECONDS = 3  # less than a session
 FIRING, CLEARED = ["firing"], ["cleared"]
 NO_CONTROLLER = "PenstockNoActiveController"
 
@@ -104,6 +108,38 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
         # Elections take longer than these alerts wait, so there may be several pairs.
         told = told_by(hook, NO_CONTROLLER)[lost]
         assert told == [*FIRING, *CLEARED] * (len(told) // 2)
+
+
+def test_a_follower_that_stands_still_makes_produce_slow_until_it_goes_on(tmp_path: Path) -> None:
+    alert = "PenstockProduceSlow"
+    with (
+        receiver() as hook,
+        ServedCluster(
+            tmp_path / "data",
+            **QUICK,
+            penstock_alerts_webhook_url=hook.url,
+            penstock_alerts_topic="",  # what is written to it would be produce requests too
+            penstock_alerts_produce_ms="1000",
+            penstock_alerts_produce_window_ms="3000",
+        ) as cluster,
+    ):
+        cluster.start()
+        create(cluster.bootstrap, NewTopic("orders", 3, 3))
+        stopped = 3
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0})
+        os.kill(cluster.nodes[stopped].pid, signal.SIGSTOP)
+        try:
+            for partition in range(3):
+                producer.produce("orders", b"v", partition=partition)
+            producer.poll(0)
+            time.sleep(STANDS_STILL_SECONDS)
+        finally:
+            os.kill(cluster.nodes[stopped].pid, signal.SIGCONT)
+        assert producer.flush(WAIT_SECONDS) == 0
+        body = hook.until(alert, "firing")
+        assert body["value"] > 1_000
+        assert body["node"] != stopped
+        hook.until(alert, "cleared")
 
 
 def replicas_of_topic(nodes: ServedCluster) -> int:

@@ -5,8 +5,8 @@ ends, as in Apache Kafka.
 
 import asyncio
 import errno
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from penstock.records.iterate import records_of
 from penstock.replication.replica import Replica
 from penstock.world.real import real_world
 from rig.node_cluster import NodeCluster, node_cluster
+from rig.small_disk import small_disk
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -40,23 +41,13 @@ SETTINGS = {
 @pytest.fixture
 def disks(tmp_path: Path) -> Iterator[dict[int, Path]]:
     """A small disk for each node, by its number."""
-    mounted: dict[int, Path] = {}
-    try:
-        for node in NODES:
-            disk = tmp_path / f"disk-{node}"
-            disk.mkdir()
-            mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)]
-            try:
-                done = subprocess.run(mount, capture_output=True, text=True, check=False)
-            except FileNotFoundError:
-                pytest.skip("no mount command here")
-            if done.returncode != 0:
-                pytest.skip(f"a small disk cannot be mounted: {done.stderr.strip()}")
-            mounted[node] = disk
-        yield mounted
-    finally:
-        for disk in mounted.values():
-            subprocess.run(["umount", "--lazy", str(disk)], check=True)
+    with ExitStack() as mounted:
+        yield {
+            node: mounted.enter_context(
+                small_disk(tmp_path / f"disk-{node}", size_bytes=DISK_BYTES)
+            )
+            for node in NODES
+        }
 
 
 def fill(disk: Path) -> Path:

@@ -1,6 +1,5 @@
 """A node over several log directories, and on a disk that runs full."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from penstock.node.directory_owners import ForeignDirectory
 from rig.clients.confluent import QUIET
 from rig.running_node import RunningNode, running_node
 from rig.serve import ServedNode
+from rig.small_disk import small_disk
 
 TOPIC = "ledger"
 DISK_BYTES = 4 * 1024 * 1024
@@ -118,19 +118,9 @@ def test_a_topic_made_again_while_a_directory_was_away_does_not_stop_the_next_st
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a few MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
-    try:
-        done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("no mount command here")
-    if done.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted: {done.stderr.strip()}")
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", size_bytes=DISK_BYTES) as path:
+        yield path
 
 
 class Sender:
@@ -156,18 +146,18 @@ class Sender:
 
 
 @pytest.mark.parametrize("fsync", ["true", "false"])
-def test_a_full_disk_refuses_loses_nothing_and_serves_again(small_disk: Path, fsync: str) -> None:
+def test_a_full_disk_refuses_loses_nothing_and_serves_again(disk: Path, fsync: str) -> None:
     node = ServedNode(
-        data=small_disk / "data",
+        data=disk / "data",
         settings={"penstock.ack.fsync": fsync, "log.segment.bytes": "1048576"},
     )
-    node.log = small_disk.parent / "node.log"  # not on the disk that fills up
+    node.log = disk.parent / "node.log"  # not on the disk that fills up
     node.start()
     try:
         admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": QUIET})
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
         sender = Sender(node.bootstrap)
-        ballast = small_disk / "ballast"
+        ballast = disk / "ballast"
         ballast.write_bytes(bytes(DISK_BYTES // 2))
         while (error := sender.send()) is None:
             assert len(sender.acked) * 30_000 < DISK_BYTES
