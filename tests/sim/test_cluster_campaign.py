@@ -56,7 +56,7 @@ def test_brief_replay_tells_who_led_what_which_faults_struck_and_which_check_fai
     assert "faults planned" in ran.output
     assert "is active in epoch" in ran.output
     assert "INFO" not in ran.output
-    assert "the promise that was broken: every replica that could be elected" in ran.output
+    assert "the promise that was broken: a record is acked once min.insync.replicas" in ran.output
 
 
 def test_partitions_have_three_replicas_unless_another_number_is_asked_for() -> None:
