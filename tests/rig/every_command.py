@@ -2,7 +2,8 @@
 
 `CASES` has a line or more for each command, `ELSEWHERE` the files that test the others. A line may
 hold `{evil}`, the hostile name as a shell reads it; `{number}`, another one at each run, so that
-what is made or deleted is new; `{folder}`, a folder that is not there yet; `{data}`, a node's.
+what is made or deleted is new; `{folder}`, a folder that is not there yet; `{data}`, a node's;
+`{topology}`, a file of topics.
 """
 
 import itertools
@@ -17,11 +18,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.cli.main import penstock
+from rig.source_tree import ROOT
 
 HOSTILE = "evil\x1b[2J\nforged \x9b31m\u202e[red]x[/red]"
 SHOWN = "evil\\x1b[2J\\nforged \\x9b31m\\u202e[red]x[/red]"
 LETTERS = "orders.dead-letters"
 TOPIC_OF_PERF = "topics create perf --if-not-exists"
+TOPOLOGY = ROOT / "src/penstock/spark/pipelines/clickstream/topology.toml"
 NUMBERS = itertools.count(1)
 WAIT_SECONDS = 60
 
@@ -44,6 +47,7 @@ class Case:
     status: int = 0
     has_json: bool = True
     json_lines: bool = False  # one object a line
+    traces: bool = False  # lines as long as they are
     prints_bytes: bool = False  # values of records, which a pipe gets as they are
     logs_in: bool = False
     only_penstock: bool = (
@@ -55,7 +59,13 @@ class Case:
         number = next(NUMBERS)
         evil = shlex.quote(HOSTILE)
         return [
-            one.format(evil=evil, number=number, folder=f"{folder}/{number}", data=data)
+            one.format(
+                evil=evil,
+                number=number,
+                folder=f"{folder}/{number}",
+                data=data,
+                topology=TOPOLOGY,
+            )
             for one in (*self.before, self.line)
         ]
 
@@ -175,6 +185,17 @@ CASES = (
     Case(line="perf consume orders --records 1"),
     Case(line="perf latency perf --seconds 1 --rate 10", before=(TOPIC_OF_PERF,)),
     Case(line="pipeline list"),
+    Case(line="pipeline generate clickstream --count 10 --seed 1"),
+    Case(line="topics apply {topology} --dry-run"),
+    Case(line="transactions abort --sink {evil}", evil=TABLE),
+    Case(line="sim run --seeds 2 --workers 1", only_penstock=True),
+    Case(line="sim crash 1 --stride 500", has_json=False, only_penstock=True),
+    Case(line="sim replay 1", has_json=False, traces=True, only_penstock=True),
+    Case(line="sim quorum --seeds 2 --workers 1", only_penstock=True),
+    Case(line="sim quorum-replay 1", has_json=False, traces=True, only_penstock=True),
+    Case(line="sim replication --seeds 2 --workers 1", only_penstock=True),
+    Case(line="sim replication-replay 1", has_json=False, traces=True, only_penstock=True),
+    Case(line="sim scale --nodes 3 --partitions 30 --replicas 2", only_penstock=True),
 )
 
 ELSEWHERE = {
@@ -183,25 +204,14 @@ ELSEWHERE = {
     "cluster remove-controller": "cli/test_cluster_members.py",
     "cluster unregister": "cli/test_cluster_members.py",
     "cluster upgrade": "cli/test_cluster_members.py",
-    "topics apply": "cli/test_topics.py",
     "tokens expire": "cli/test_tokens.py",
     "tokens renew": "cli/test_tokens.py",
-    "transactions abort": "cli/test_transactions.py",
     "produce": "cli/test_records.py",
-    "pipeline generate": "cli/test_pipeline.py",
     "pipeline run": "cli/test_pipeline.py",
     "cdc cache": "spark/test_cdc_command.py",
     "cdc capture": "spark/test_cdc_command.py",
     "cdc index": "spark/test_cdc_command.py",
     "cdc search": "spark/test_cdc_command.py",
-    "sim crash": "sim/test_seeds.py",
-    "sim quorum": "sim/test_quorum_campaign.py",
-    "sim quorum-replay": "sim/test_quorum_campaign.py",
-    "sim replay": "sim/test_cluster_campaign.py",
-    "sim replication": "sim/test_replication_campaign.py",
-    "sim replication-replay": "sim/test_replication_campaign.py",
-    "sim run": "sim/test_campaign.py",
-    "sim scale": "sim/test_scale.py",
     "demo": "cli/test_command.py",
 }
 

@@ -146,7 +146,7 @@ def crash(seed: int, stride: int, power_loss: bool) -> None:
     kind = Crash.POWER_LOSS if power_loss else Crash.KILL
     points = list(places.points(crash=kind, call_stride=stride, step_stride=stride))
     failed = 0
-    with progress_bar(Console()) as progress:
+    with progress_bar(Console(stderr=True)) as progress:
         for point in progress.track(points, description="crashes"):
             violation = run_seed(seed, scenario, crash_point=point).violation
             if violation is not None:
@@ -177,7 +177,7 @@ def _run_node(
 ) -> None:
     """`again` is what a replay needs to be told."""
     began = time.monotonic()
-    verdicts = list(shown(ran, budget, console))
+    verdicts = list(shown(ran, budget, Console(stderr=True)))
     failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
     figures: dict[str, object] = {
         "seeds": len(verdicts),
@@ -206,7 +206,7 @@ def _run_cluster(
     """`again` is what a replay needs to be told."""
     began = time.monotonic()
     verdicts: list[ClusterVerdict] = []
-    for verdict in shown(ran, budget, console):
+    for verdict in shown(ran, budget, Console(stderr=True)):
         verdicts.append(verdict)
         if flaw is not None and verdict.violation is not None:
             break

@@ -54,7 +54,7 @@ def quorum(
     budget = seed_budget(seeds=seeds, minutes=minutes, start=start)
     planted = None if flaw is None else Flaw(flaw)
     tried = quorum_campaign(budget, flaw=planted, workers=workers)
-    for verdict in shown(tried, budget, console):
+    for verdict in shown(tried, budget, Console(stderr=True)):
         tally.add(verdict)
         if planted is not None and verdict.violation is not None:
             break
@@ -118,7 +118,7 @@ def replication(
     budget = seed_budget(seeds=seeds, minutes=minutes, start=start)
     planted = None if flaw is None else ReplicationFlaw(flaw)
     tried = replication_campaign(budget, flaw=planted, workers=workers)
-    for verdict in shown(tried, budget, console):
+    for verdict in shown(tried, budget, Console(stderr=True)):
         tally.add(verdict)
         if planted is not None and verdict.violation is not None:
             break

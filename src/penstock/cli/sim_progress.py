@@ -1,7 +1,8 @@
 """How far a campaign of simulations has come: a bar on a terminal, elsewhere a line now and then.
 
-A run in the background can be watched by what it writes: seeds done, virtual hours, violations,
-faults and acks so far. Ctrl-C ends a campaign, not the command, which shows the figures so far.
+It is written to standard error, so that a run in the background can be watched: seeds done, virtual
+hours, violations, faults and acks so far. Ctrl-C ends a campaign, not the command, which shows the
+figures so far.
 """
 
 import time
