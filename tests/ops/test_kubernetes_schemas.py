@@ -3,14 +3,11 @@
 from copy import deepcopy
 from typing import Any
 
+import kubernetes_validate
 import pytest
 
 from rig.ops_files import manifest, manifests
 
-# Its schemas take 100 MB, which is much for one test: whoever has it uses it.
-kubernetes_validate = pytest.importorskip(
-    "kubernetes_validate", reason="kubernetes-validate, which has the schemas, is not installed"
-)
 VERSION = kubernetes_validate.latest_version()
 
 
