@@ -2,10 +2,11 @@
 
     python bench/balance.py [--partitions 60] [--for 10] [--json]
 
-Three nodes as processes, one replica of each partition, so that only copies help. Shown are the
-bytes that the logs of each node grow by in the same rounds of records before and after, the bytes
-that the plan copied, and what no plan can do without: the load above 1.3 times the mean, at the
-best load for a byte. A partition is copied whole, so that a greedy plan copies up to one more.
+Three nodes as processes, one replica of each partition, so that only copies help. Each record has a
+request of its own, so that requests have the same skew as bytes. Shown are the bytes that the logs
+of each node grow by in the same rounds of records before and after, the bytes that the plan copied,
+and what no plan can do without: the load above 1.3 times the mean, at the best load for a byte. A
+partition is copied whole, so that a greedy plan copies up to one more.
 """
 
 import argparse

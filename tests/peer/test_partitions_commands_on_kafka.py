@@ -99,6 +99,11 @@ def test_busy_partitions_are_found_and_balanced(run: Run, cluster: KafkaCluster)
     writer.join()
     assert {one["topic"] for one in hot} == {"busy"}
     assert all(one["bytes_in_per_second"] > 0 for one in hot)
+    # Each record is flushed before the next one, and so has a request of its own.
+    assert all(
+        one["requests_per_second"] == pytest.approx(one["records_per_second"], abs=0.2)
+        for one in hot
+    )
     assert done["brokers"][0]["load"] > 2 * done["mean"]
     assert done["changes"]
     assert all(change["done"] and change["replicas"] == [1] for change in done["changes"])

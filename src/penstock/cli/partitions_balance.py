@@ -11,7 +11,12 @@ from penstock.cli.copy_bar import CopyBar
 from penstock.cli.options import cluster_options
 from penstock.cli.show import listed, print_json, print_table, say
 from penstock.cli.times import parse_duration_ms
-from penstock.client.admin.balance_plan import LIMIT_DEFAULT, BalancePlan, Change
+from penstock.client.admin.balance_plan import (
+    LIMIT_DEFAULT,
+    REQUEST_PRICE_BYTES,
+    BalancePlan,
+    Change,
+)
 from penstock.client.admin.balancing import (
     Execution,
     plan_for,
@@ -88,8 +93,9 @@ def balance(
 ) -> None:
     """Even out the load of brokers: leaders first, then replicas, with few bytes copied.
 
-    The load is what partitions take and give in bytes a second, measured now. The plan is shown
-    with its effect before anything is done. Ctrl-C cancels the step at hand and ends it.
+    The load is what partitions take and give in bytes a second, measured now; each request that
+    writes counts as 2,048 bytes more. The plan is shown with its effect before anything is done.
+    Ctrl-C cancels the step at hand and ends it.
     """
     if stop:
         _stop(bootstrap, as_json)
@@ -166,18 +172,20 @@ def _show(plan: BalancePlan) -> None:
         say("nothing to balance: nothing was written or read")
         return
     print_table(
-        ("broker", "load", "of mean", "then", "of mean then"),
+        ("broker", "load", "of mean", "requests", "then", "of mean then", "requests then"),
         (
             (
                 node,
                 round(load),
                 f"{load / mean:.2f}",
+                round(plan.requests_before[node]),
                 round(plan.loads_after[node]),
                 f"{plan.loads_after[node] / mean:.2f}",
+                round(plan.requests_after[node]),
             )
             for node, load in plan.loads_before.items()
         ),
-        title="bytes a second",
+        title=f"a second: load in bytes, a request as {REQUEST_PRICE_BYTES}; requests that write",
     )
     if not plan.changes:
         say(
@@ -218,8 +226,15 @@ def _value(plan: BalancePlan, done: Sequence[TopicPartition]) -> dict[str, objec
         "mean": round(plan.mean, 1),
         "balanced": plan.is_balanced,
         "bytes_to_copy": plan.copied_bytes,
+        "request_price_bytes": REQUEST_PRICE_BYTES,
         "brokers": [
-            {"id": node, "load": round(load, 1), "load_then": round(plan.loads_after[node], 1)}
+            {
+                "id": node,
+                "load": round(load, 1),
+                "load_then": round(plan.loads_after[node], 1),
+                "requests_per_second": round(plan.requests_before[node], 1),
+                "requests_per_second_then": round(plan.requests_after[node], 1),
+            }
             for node, load in plan.loads_before.items()
         ],
         "changes": [
@@ -231,6 +246,7 @@ def _value(plan: BalancePlan, done: Sequence[TopicPartition]) -> dict[str, objec
                 "leader": change.before.leader,
                 "leader_then": change.leader,
                 "load": round(change.before.leader_load, 1),
+                "requests_per_second": round(change.before.requests, 1),
                 "bytes": change.copied_bytes,
                 "done": change.partition in done,
             }

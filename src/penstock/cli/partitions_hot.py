@@ -6,6 +6,7 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.partitions_balance import for_option
 from penstock.cli.show import print_json, print_table, say
+from penstock.client.admin.balance_plan import REQUEST_PRICE_BYTES
 from penstock.client.admin.key_samples import KeySample, KeyShare, sample_keys
 from penstock.client.admin.partition_rates import PartitionRate, measure_rates
 from penstock.client.network.cluster import Cluster
@@ -58,6 +59,9 @@ def hot(
 ) -> None:
     """Show the partitions that are written to most, and the keys that heat them.
 
+    They are ordered by bytes written a second, with 2,048 more for each request that writes.
+    Requests are estimated from a sample of batches: each batch of the log was one request.
+
     Keys are counted in a sample of the newest records: a share is that of the sampled bytes.
     """
 
@@ -65,7 +69,7 @@ def hot(
         say(f"measuring for {seconds:g} s", err=True)
         rates = await measure_rates(cluster, seconds=seconds)
         busy = [rate for rate in rates if rate.in_bytes or rate.out_bytes]
-        busy.sort(key=lambda rate: (-rate.in_bytes, -rate.out_bytes, rate.partition))
+        busy.sort(key=lambda rate: (-_weight(rate), -rate.out_bytes, rate.partition))
         shown = busy[:count]
         samples: dict[TopicPartition, KeySample] = {}
         if keys_max:
@@ -87,12 +91,22 @@ def hot(
         say("nothing was written or read")
     else:
         print_table(
-            ("topic", "partition", "leader", "bytes/s in", "records/s", "bytes/s out", "keys"),
+            (
+                "topic",
+                "partition",
+                "leader",
+                "bytes/s in",
+                "requests/s",
+                "records/s",
+                "bytes/s out",
+                "keys",
+            ),
             (
                 (
                     *one.rate.partition,
                     one.leader,
                     round(one.rate.in_bytes),
+                    None if one.rate.requests is None else round(one.rate.requests),
                     round(one.rate.records),
                     round(one.rate.out_bytes),
                     _keys(one.sample),
@@ -101,6 +115,10 @@ def hot(
             ),
             wrapped=("keys",),
         )
+
+
+def _weight(rate: PartitionRate) -> float:
+    return rate.in_bytes + (rate.requests or 0.0) * REQUEST_PRICE_BYTES
 
 
 def _keys(sample: KeySample | None) -> str | None:
@@ -124,6 +142,7 @@ def _value(one: Heated) -> dict[str, object]:
         "partition": one.rate.partition.partition,
         "leader": one.leader,
         "bytes_in_per_second": round(one.rate.in_bytes, 1),
+        "requests_per_second": None if one.rate.requests is None else round(one.rate.requests, 1),
         "records_per_second": round(one.rate.records, 1),
         "bytes_out_per_second": round(one.rate.out_bytes, 1),
         "size_bytes": one.rate.size_bytes,

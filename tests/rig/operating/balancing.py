@@ -5,6 +5,7 @@ How busy nodes are is judged by the bytes that their logs grow by, and not by wh
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,24 +22,49 @@ ROUND_SECONDS = 0.1
 FLUSH_SECONDS_MAX = 60
 TOPIC = "skewed"
 
+# What one round writes to a partition, by its index: keys, and bytes of values.
+Records = Callable[[int], list[tuple[str, int]]]
+
+
+def ten_to_one(index: int) -> list[tuple[str, int]]:
+    """Ten times as many records to every third partition."""
+    many = HOT if index % 3 == 0 else 1
+    return [("loud" if number else f"quiet-{index}", 1_000) for number in range(many)]
+
+
+def equal_bytes(index: int) -> list[tuple[str, int]]:
+    """About as many bytes to each partition; every third one gets them in forty batches, each with
+    a header of its own.
+    """
+    return [(f"key-{index}", 500)] * 40 if index % 3 == 0 else [(f"key-{index}", 22_000)]
+
 
 class SkewedLoad:
-    """Writes to all partitions of a topic, ten times as much to every third one. As a context it
+    """Writes to all partitions of a topic, each record in a request of its own. As a context it
     writes all the time.
     """
 
-    def __init__(self, bootstrap: str, topic: str, *, partitions: int) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "1", "log_level": QUIET})
+    def __init__(
+        self, bootstrap: str, topic: str, *, partitions: int, records: Records = ten_to_one
+    ) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "1",
+                "batch.num.messages": 1,
+                "log_level": QUIET,
+            }
+        )
         self._topic = topic
         self._partitions = partitions
+        self._records = records
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._write)
 
     def write_round(self) -> None:
         for index in range(self._partitions):
-            for number in range(HOT if index % 3 == 0 else 1):
-                key = "loud" if number else f"quiet-{index}"
-                self._producer.produce(self._topic, bytes(1_000), key, partition=index)
+            for key, size_bytes in self._records(index):
+                self._producer.produce(self._topic, bytes(size_bytes), key, partition=index)
         self._producer.flush(FLUSH_SECONDS_MAX)
 
     def __enter__(self) -> Self:

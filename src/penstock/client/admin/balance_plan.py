@@ -1,9 +1,9 @@
 """A plan that evens out the load of brokers with few bytes copied. Pure.
 
 The load of a broker is what its replicas take and give in bytes a second, with a price for each
-request. A leader takes what is written, gives it to each follower, and gives what is read; a
-follower takes what is written. A move of a leader or a replica takes load from one broker to
-another and leaves the sum as it is.
+request that writes, which its leader pays. A leader takes what is written, gives it to each
+follower, and gives what is read; a follower takes what is written. A move of a leader or a replica
+takes load from one broker to another and leaves the sum as it is.
 
 The plan is greedy. What counts is the excess: the load above `limit` times the mean, summed up over
 brokers. As long as there is some, the next step is the first of these that exists:
@@ -45,7 +45,7 @@ class PartitionLoad:
     size_bytes: int
     in_bytes: float
     out_bytes: float = 0.0  # to readers; followers are counted by their number
-    requests: float = 0.0
+    requests: float = 0.0  # that write, as far as they are known
     is_whole: bool = True  # all replicas are in sync
 
     def __post_init__(self) -> None:
@@ -93,6 +93,8 @@ class BalancePlan:
     changes: tuple[Change, ...]  # leader changes first, then copies; each by name
     loads_before: Mapping[NodeId, float]
     loads_after: Mapping[NodeId, float]
+    requests_before: Mapping[NodeId, float]  # a second, to partitions that a broker leads
+    requests_after: Mapping[NodeId, float]
     limit: float
 
     @property
@@ -119,6 +121,17 @@ def node_loads(
             if node in loads:
                 loads[node] += one.load_of(node)
     return loads
+
+
+def node_requests(
+    partitions: Sequence[PartitionLoad], racks: Mapping[NodeId, str | None]
+) -> dict[NodeId, float]:
+    """Requests that write to the partitions that each of the brokers leads."""
+    requests = dict.fromkeys(racks, 0.0)
+    for one in partitions:
+        if one.leader in requests:
+            requests[one.leader] += one.requests
+    return requests
 
 
 def plan_balance(
@@ -153,7 +166,12 @@ def plan_balance(
     ]
     changes.sort(key=lambda change: (change.copied_bytes > 0, change.partition))
     return BalancePlan(
-        changes=tuple(changes), loads_before=before, loads_after=state.loads, limit=limit
+        changes=tuple(changes),
+        loads_before=before,
+        loads_after=state.loads,
+        requests_before=node_requests(partitions, racks),
+        requests_after=node_requests(state.partitions, racks),
+        limit=limit,
     )
 
 

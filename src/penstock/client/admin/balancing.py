@@ -67,6 +67,7 @@ def loads_of(view: ClusterView, rates: Sequence[PartitionRate]) -> list[Partitio
                 size_bytes=rate.size_bytes,
                 in_bytes=rate.in_bytes,
                 out_bytes=rate.out_bytes,
+                requests=rate.requests or 0.0,
                 is_whole=set(known.in_sync) == set(known.replicas),
             )
         )

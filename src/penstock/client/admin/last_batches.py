@@ -63,16 +63,22 @@ async def last_batches(
     reads = 0
     while position >= log.start_offset and len(found) < count and reads < count + MARKERS_MAX:
         reads += 1
-        batch = await _batch_at(cluster, place, Offset(position))
-        if batch is None or batch.base_offset > position:
+        batches = await batches_from(cluster, place, Offset(position), bytes_max=1)
+        if not batches or batches[0].base_offset > position:
             break  # compaction left nothing here
+        batch = batches[0]
         if not batch.is_control:
             found.append(_stored(batch))
         position = batch.base_offset - 1
     return tuple(found)
 
 
-async def _batch_at(cluster: Cluster, place: TopicPartition, offset: Offset) -> BatchView | None:
+async def batches_from(
+    cluster: Cluster, place: TopicPartition, offset: Offset, *, bytes_max: int
+) -> list[BatchView]:
+    """The batch that holds an offset, whatever its size, and those after it that fit into so many
+    bytes. Refused where the partition can't be read.
+    """
     view = cluster.view
     leader = view.leader_of(place)
     if leader is None:
@@ -80,14 +86,16 @@ async def _batch_at(cluster: Cluster, place: TopicPartition, offset: Offset) -> 
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
-        max_bytes=1,
+        max_bytes=bytes_max,
         topics=[
             FetchTopic(
                 topic=place.topic,
                 topic_id=view.topic_id(place.topic),
                 partitions=[
                     FetchPartition(
-                        partition=place.partition, fetch_offset=offset, partition_max_bytes=1
+                        partition=place.partition,
+                        fetch_offset=offset,
+                        partition_max_bytes=bytes_max,
                     )
                 ],
             )
@@ -104,18 +112,19 @@ async def _batch_at(cluster: Cluster, place: TopicPartition, offset: Offset) -> 
             _refuse(told.error_code, place)
             records = told.records
             assert records is None or isinstance(records, memoryview)
-            return _first(records, offset)
-    return None
+            return _whole(records, offset)
+    return []
 
 
-def _first(records: memoryview | None, offset: Offset) -> BatchView | None:
+def _whole(records: memoryview | None, offset: Offset) -> list[BatchView]:
+    found = []
     try:
         for batch in whole_batches(records if records is not None else memoryview(b"")):
             if batch.last_offset >= offset:
-                return batch
+                found.append(batch)
     except CorruptBatch:
         pass  # what can't be read shows nothing
-    return None
+    return found
 
 
 def _stored(batch: BatchView) -> StoredBatch:

@@ -2,14 +2,17 @@
 
 Bytes written are the growth of the leader's log. Where retention or compaction took from it
 meanwhile, they are the records written times their mean size so far. What groups read is told by
-the offsets that they commit; readers without a group are seen by nobody.
+the offsets that they commit; readers without a group are seen by nobody. Requests are those of
+writers (`write_requests`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.groups import list_groups
+from penstock.client.admin.last_batches import LogRange, ranges
 from penstock.client.admin.replica_sizes import replica_sizes
+from penstock.client.admin.write_requests import batches_per_record
 from penstock.client.consume.group_offsets import committed_offsets
 from penstock.client.consume.offsets import When, list_offsets
 from penstock.client.network.cluster import Cluster
@@ -43,13 +46,16 @@ class PartitionRate:
     in_bytes: float
     out_bytes: float
     size_bytes: int
+    requests: float | None = None  # that write; None: not known
 
 
 async def measure_rates(cluster: Cluster, *, seconds: float) -> list[PartitionRate]:
     """Of all partitions that have a leader now and then, by name."""
     first = await look(cluster)
     await asyncio.sleep(seconds)
-    return rates_between(first, await look(cluster))
+    then = await look(cluster)
+    shares = await batches_per_record(cluster, written_between(first, then))
+    return rates_between(first, then, batches_per_record=shares)
 
 
 async def look(cluster: Cluster) -> Look:
@@ -77,7 +83,21 @@ async def look(cluster: Cluster) -> Look:
     )
 
 
-def rates_between(first: Look, then: Look) -> list[PartitionRate]:
+def written_between(first: Look, then: Look) -> dict[TopicPartition, LogRange]:
+    """The offsets written between two looks, without those that retention has deleted already."""
+    starts = {
+        place: max(end, then.start_offset.get(place, end))
+        for place, end in first.end_offset.items()
+    }
+    return ranges(starts, then.end_offset)
+
+
+def rates_between(
+    first: Look,
+    then: Look,
+    *,
+    batches_per_record: Mapping[TopicPartition, float] | None = None,
+) -> list[PartitionRate]:
     seconds = max(then.at_ms - first.at_ms, 1) / 1000
     read: dict[TopicPartition, int] = {}
     for (group, place), offset in then.committed.items():
@@ -94,6 +114,7 @@ def rates_between(first: Look, then: Look) -> list[PartitionRate]:
         grown = size_bytes - first.size_bytes.get(place, size_bytes)
         kept = first.start_offset.get(place) == then.start_offset.get(place)
         in_bytes = float(grown) if kept and grown > 0 else written * record_bytes
+        share = (batches_per_record or {}).get(place) if written else 0.0
         found.append(
             PartitionRate(
                 partition=place,
@@ -101,6 +122,7 @@ def rates_between(first: Look, then: Look) -> list[PartitionRate]:
                 in_bytes=(in_bytes if written else 0.0) / seconds,
                 out_bytes=read.get(place, 0) * record_bytes / seconds,
                 size_bytes=size_bytes,
+                requests=None if share is None else written * share / seconds,
             )
         )
     return found
