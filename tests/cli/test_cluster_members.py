@@ -118,7 +118,8 @@ def test_a_dead_broker_with_replicas_is_unregistered_by_force(run: Run, penstock
     penstock.kill(3)
     until("broker 3 is fenced", lambda: is_fenced(run, penstock, 3))
     assert "has replicas of lost-0: move" in refused(run, "cluster unregister 3", penstock)
-    assert run("cluster unregister 3 --force", bootstrap=penstock.nodes[1]).status == 0
+    done = run("cluster unregister 3 --force --json", bootstrap=penstock.nodes[1]).json()
+    assert done == {"unregistered": 3, "partitions_with_replicas": 1}
     described = run("cluster describe --json").json()
     assert [one["id"] for one in described["brokers"]] == [1, 2]
 
@@ -160,6 +161,19 @@ def test_the_last_voter_is_not_removed(run: Run, penstock: Broker) -> None:
     assert refused(run, "cluster remove-controller 1", penstock) == (
         "penstock: controller 1: The last voter cannot be removed.\n"
     )
+
+
+@pytest.mark.penstock(nodes=3)
+def test_a_controller_is_removed_and_added_again_with_json(run: Run, penstock: Broker) -> None:
+    quorum = run("cluster quorum --json", bootstrap=penstock.nodes[1]).json()
+    [directory_id] = [one["directory_id"] for one in quorum["voters"] if one["id"] == 3]
+    removed = run("cluster remove-controller 3 --json").json()
+    assert removed == {"removed": 3, "directory_id": directory_id}
+    file = penstock.data / "node-3" / "server.properties"
+    added = run(f"cluster add-controller --config {file} --json").json()
+    assert added == {"added": 3, "directory_id": directory_id}
+    voters = run("cluster quorum --json").json()["voters"]
+    assert [one["id"] for one in voters] == [1, 2, 3]
 
 
 @pytest.mark.penstock(nodes=3)

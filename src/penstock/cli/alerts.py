@@ -1,7 +1,6 @@
 """`penstock alerts`: what fires now, by the topic into which nodes write their alerts."""
 
 import asyncio
-import json
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -15,9 +14,9 @@ from penstock.alerts.rule import Scope, Severity
 from penstock.cli import status
 from penstock.cli.alert_figures import figure_text, seconds_text
 from penstock.cli.connect import until_interrupted, with_cluster
-from penstock.cli.escape import escaped_json
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
+from penstock.cli.watch import interval_option
 from penstock.client.admin.alert_reports import read_reports
 from penstock.client.admin.alert_topic import SETTING, alert_topic
 from penstock.client.network.cluster import Cluster
@@ -54,15 +53,7 @@ Found = dict[bytes, Told]
 @click.option(
     "--watch", is_flag=True, help="Then print a line for each alert that fires or clears."
 )
-@click.option(
-    "--interval",
-    "seconds",
-    type=click.FloatRange(min=0.1),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often --watch looks.",
-)
+@interval_option
 @cluster_options
 def alerts(
     topic: str | None,
@@ -211,7 +202,7 @@ def _line(report: Report) -> str:
 
 
 def _print_line(one: Told) -> None:
-    print(escaped_json(json.dumps(_value(one), ensure_ascii=False)), flush=True)
+    print_json(_value(one), in_line=True)
 
 
 def _value(one: Told) -> dict[str, object]:

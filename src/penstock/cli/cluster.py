@@ -19,7 +19,9 @@ from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
+from penstock.cli.watch import show_view, watch_options
 from penstock.client.admin.admin import Admin, BrokerDescription
+from penstock.client.admin.features import ask_features
 from penstock.client.admin.quorum import Controller, Quorum, QuorumMember, describe_quorum
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.connection import Features
@@ -51,8 +53,16 @@ for command in (log_dirs, unregister, add_controller, remove_controller, upgrade
 @cluster.command()
 @click.option("--versions", is_flag=True, help="Also which versions of each API nodes serve.")
 @controllers_option
+@watch_options
 @cluster_options
-def describe(versions: bool, controllers: str | None, bootstrap: str, as_json: bool) -> None:
+def describe(
+    versions: bool,
+    controllers: str | None,
+    watch: bool,
+    seconds: float,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
     """Describe a cluster: its id, brokers, controllers and feature levels."""
 
     async def work(cluster: Cluster) -> ClusterReport:
@@ -65,44 +75,39 @@ def describe(versions: bool, controllers: str | None, bootstrap: str, as_json: b
         nodes = list(cluster.view.brokers)
         return replace(report, versions={node: await _versions(cluster, node) for node in nodes})
 
-    report = with_cluster(controllers or bootstrap, work)
-    if as_json:
-        print_json(_value(report))
-    else:
-        _show(report)
+    def show(report: ClusterReport) -> None:
+        if as_json:
+            print_json(_value(report), in_line=watch)
+        else:
+            _show(report)
+
+    every_seconds = seconds if watch else None
+    show_view(
+        controllers or bootstrap, work, show, every_seconds=every_seconds, redrawn=not as_json
+    )
 
 
 @cluster.command()
 @controllers_option
+@watch_options
 @cluster_options
-def quorum(controllers: str | None, bootstrap: str, as_json: bool) -> None:
+def quorum(
+    controllers: str | None, watch: bool, seconds: float, bootstrap: str, as_json: bool
+) -> None:
     """Describe the metadata quorum: its leader, and how far each replica has come."""
-    described = with_cluster(
+
+    def show(described: Quorum) -> None:
+        if as_json:
+            print_json(_quorum_value(described), in_line=watch)
+        else:
+            _show_quorum(described)
+
+    show_view(
         controllers or bootstrap,
         partial(describe_quorum, at_controllers=controllers is not None),
-    )
-    if as_json:
-        print_json(_quorum_value(described))
-        return
-    say(
-        f"leader {described.leader_id}  epoch {described.epoch}  "
-        f"high watermark {described.high_watermark}"
-    )
-    now_ms = time.time_ns() // 1_000_000
-    print_table(
-        ("node", "role", "log end", "lag", "last fetch", "last caught up"),
-        (
-            (
-                member.node_id,
-                _role(described, member, votes=votes),
-                _or_dash(member.end_offset),
-                _or_dash(member.lag),
-                _ago(member.fetched_ms, now_ms),
-                _ago(member.caught_up_ms, now_ms),
-            )
-            for votes, members in ((True, described.voters), (False, described.observers))
-            for member in members
-        ),
+        show,
+        every_seconds=seconds if watch else None,
+        redrawn=not as_json,
     )
 
 
@@ -132,6 +137,29 @@ def features(controllers: str | None, bootstrap: str, as_json: bool) -> None:
     print_table(
         ("feature", "level", "lowest supported", "highest supported"),
         (tuple(map(_or_dash, _feature_value(told, name).values())) for name in names),
+    )
+
+
+def _show_quorum(described: Quorum) -> None:
+    say(
+        f"leader {described.leader_id}  epoch {described.epoch}  "
+        f"high watermark {described.high_watermark}"
+    )
+    now_ms = time.time_ns() // 1_000_000
+    print_table(
+        ("node", "role", "log end", "lag", "last fetch", "last caught up"),
+        (
+            (
+                member.node_id,
+                _role(described, member, votes=votes),
+                _or_dash(member.end_offset),
+                _or_dash(member.lag),
+                _ago(member.fetched_ms, now_ms),
+                _ago(member.caught_up_ms, now_ms),
+            )
+            for votes, members in ((True, described.voters), (False, described.observers))
+            for member in members
+        ),
     )
 
 
@@ -193,7 +221,7 @@ async def _as_brokers_tell(cluster: Cluster) -> ClusterReport:
         active_controller=active,
         brokers=described.brokers,
         controllers=controllers,
-        features=dict(cluster.features.levels),
+        features=(await ask_features(cluster)).levels,
         versions={},
     )
 
@@ -208,7 +236,7 @@ async def _as_controllers_tell(cluster: Cluster) -> ClusterReport:
             Controller(node_id=one.node_id, host=one.address.host, port=one.address.port)
             for one in view.brokers.values()
         ),
-        features=dict(cluster.features.levels),
+        features=(await ask_features(cluster)).levels,
         versions={},
     )
 

@@ -4,27 +4,31 @@ from collections.abc import Mapping
 
 import click
 
-from penstock.cli.connect import with_cluster
 from penstock.cli.groups_scope import parse_scope, topics_option
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table
+from penstock.cli.watch import show_view, watch_options
 from penstock.client.admin.admin import Admin, LogDirectory, ReplicaSize
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused, Unreachable
 from penstock.model.identity import NodeId, TopicPartition
 
 Told = Mapping[NodeId, list[LogDirectory] | ClientError]
+Meant = Mapping[tuple[NodeId, str], list[ReplicaSize]]
 
 
 @click.command("log-dirs")
 @click.option("--broker", "brokers", type=int, multiple=True, metavar="ID", help="Repeatable.")
 @topics_option
 @click.option("--partitions", "replicas", is_flag=True, help="Also each replica, largest first.")
+@watch_options
 @cluster_options
 def log_dirs(
     brokers: tuple[int, ...],
     topic_scopes: tuple[str, ...],
     replicas: bool,
+    watch: bool,
+    seconds: float,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -51,19 +55,26 @@ def log_dirs(
                 found[node] = error
         return found
 
-    told = with_cluster(bootstrap, work)
-    meant = {
-        (node, directory.path): sorted(
-            (one for one in directory.replicas if is_meant(one.partition)),
-            key=lambda one: (-one.size_bytes, one.partition),
-        )
-        for node, directories in told.items()
-        if not isinstance(directories, ClientError)
-        for directory in directories
-    }
-    if as_json:
-        print_json([_value(node, found, meant) for node, found in told.items()])
-        return
+    def show(told: Told) -> None:
+        meant = {
+            (node, directory.path): sorted(
+                (one for one in directory.replicas if is_meant(one.partition)),
+                key=lambda one: (-one.size_bytes, one.partition),
+            )
+            for node, directories in told.items()
+            if not isinstance(directories, ClientError)
+            for directory in directories
+        }
+        if as_json:
+            print_json([_value(node, found, meant) for node, found in told.items()], in_line=watch)
+        else:
+            _show(told, meant, replicas=replicas)
+
+    every_seconds = seconds if watch else None
+    show_view(bootstrap, work, show, every_seconds=every_seconds, redrawn=not as_json)
+
+
+def _show(told: Told, meant: Meant, *, replicas: bool) -> None:
     print_table(
         ("broker", "directory", "state", "replicas", "bytes", "disk bytes", "free bytes"),
         (row for node, found in told.items() for row in _rows(node, found, meant)),
@@ -84,9 +95,6 @@ def log_dirs(
                 for one in found
             ),
         )
-
-
-Meant = Mapping[tuple[NodeId, str], list[ReplicaSize]]
 
 
 def _rows(

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from penstock.cli.connect import with_cluster
-from penstock.cli.options import bootstrap_option, cluster_options, parse_settings
+from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.properties import read_properties
 from penstock.cli.show import print_json, say
 from penstock.cli.storage_format import StorageError, config_option, data_option, directories_of
@@ -41,15 +41,15 @@ controllers_option = click.option(
 @click.command()
 @click.argument("broker", type=click.IntRange(min=0), metavar="ID")
 @click.option("--force", is_flag=True, help="Also one that replicas are still assigned to.")
-@bootstrap_option
-def unregister(broker: int, force: bool, bootstrap: str) -> None:
+@cluster_options
+def unregister(broker: int, force: bool, bootstrap: str, as_json: bool) -> None:
     """Forget a broker that was stopped and will not come back.
 
     Move its replicas away first: `penstock partitions reassign --drain ID`.
     """
     node = NodeId(broker)
 
-    async def work(cluster: Cluster) -> None:
+    async def work(cluster: Cluster) -> int:
         described = {one.node_id: one for one in (await Admin(cluster).describe_cluster()).brokers}
         if node not in described:
             known = ",".join(map(str, sorted(described)))
@@ -71,17 +71,23 @@ def unregister(broker: int, force: bool, bootstrap: str) -> None:
                 f" `penstock partitions reassign --drain {node}`, or give --force",
             )
         await unregister_broker(cluster, node)
+        return len(held)
 
-    with_cluster(bootstrap, work)
-    say(f"broker {node} is unregistered")
+    held = with_cluster(bootstrap, work)
+    if as_json:
+        print_json({"unregistered": node, "partitions_with_replicas": held})
+    else:
+        say(f"broker {node} is unregistered")
 
 
 @click.command("add-controller")
 @config_option
 @data_option
 @controllers_option
-@bootstrap_option
-def add_controller(config: Path | None, data: str, controllers: str | None, bootstrap: str) -> None:
+@cluster_options
+def add_controller(
+    config: Path | None, data: str, controllers: str | None, bootstrap: str, as_json: bool
+) -> None:
     """Add a controller to the voters: one that was formatted with --no-initial-controllers, and
     runs. The command waits for half a minute until it has caught up.
 
@@ -95,7 +101,10 @@ def add_controller(config: Path | None, data: str, controllers: str | None, boot
         await add_voter(cluster, voter, at_controllers=controllers is not None)
 
     with_cluster(controllers or bootstrap, work)
-    say(f"controller {voter.node_id} votes, with directory id {id_text(voter.directory_id)}")
+    if as_json:
+        print_json({"added": voter.node_id, "directory_id": id_text(voter.directory_id)})
+    else:
+        say(f"controller {voter.node_id} votes, with directory id {id_text(voter.directory_id)}")
 
 
 @click.command("remove-controller")
@@ -104,9 +113,13 @@ def add_controller(config: Path | None, data: str, controllers: str | None, boot
     "--directory-id", metavar="ID", help="Only the voter with this directory.  [default: any]"
 )
 @controllers_option
-@bootstrap_option
+@cluster_options
 def remove_controller(
-    controller: int, directory_id: str | None, controllers: str | None, bootstrap: str
+    controller: int,
+    directory_id: str | None,
+    controllers: str | None,
+    bootstrap: str,
+    as_json: bool,
 ) -> None:
     """Remove a controller from the voters. It need not run; if it does, it observes on."""
     node = NodeId(controller)
@@ -127,7 +140,10 @@ def remove_controller(
         return chosen
 
     removed = with_cluster(controllers or bootstrap, work)
-    say(f"controller {node} votes no more, with directory id {id_text(removed)}")
+    if as_json:
+        print_json({"removed": node, "directory_id": id_text(removed)})
+    else:
+        say(f"controller {node} votes no more, with directory id {id_text(removed)}")
 
 
 @click.command()

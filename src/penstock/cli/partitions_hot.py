@@ -2,10 +2,10 @@
 
 import click
 
-from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.partitions_balance import for_option
 from penstock.cli.show import print_json, print_table, say
+from penstock.cli.watch import show_view, watch_option
 from penstock.client.admin.balance_plan import REQUEST_PRICE_BYTES
 from penstock.client.admin.key_samples import KeySample, KeyShare, sample_keys
 from penstock.client.admin.partition_rates import PartitionRate, measure_rates
@@ -53,9 +53,16 @@ class Heated:
     metavar="N",
     help="Look for keys in the last N records of each.",
 )
+@watch_option
 @cluster_options
 def hot(
-    seconds: float, count: int, keys_max: int, records_max: int, bootstrap: str, as_json: bool
+    seconds: float,
+    count: int,
+    keys_max: int,
+    records_max: int,
+    watch: bool,
+    bootstrap: str,
+    as_json: bool,
 ) -> None:
     """Show the partitions that are written to most, and the keys that heat them.
 
@@ -63,10 +70,16 @@ def hot(
     Requests are estimated from a sample of batches: each batch of the log was one request.
 
     Keys are counted in a sample of the newest records: a share is that of the sampled bytes.
+    With --watch, the next measurement begins as soon as one is shown.
     """
 
+    announced = False
+
     async def work(cluster: Cluster) -> list[Heated]:
-        say(f"measuring for {seconds:g} s", err=True)
+        nonlocal announced
+        if not announced:
+            say(f"measuring for {seconds:g} s", err=True)
+        announced = True
         rates = await measure_rates(cluster, seconds=seconds)
         busy = [rate for rate in rates if rate.in_bytes or rate.out_bytes]
         busy.sort(key=lambda rate: (-_weight(rate), -rate.out_bytes, rate.partition))
@@ -84,37 +97,43 @@ def hot(
             for rate in shown
         ]
 
-    found = with_cluster(bootstrap, work)
-    if as_json:
-        print_json([_value(one) for one in found])
-    elif not found:
-        say("nothing was written or read")
-    else:
-        print_table(
+    def show(found: list[Heated]) -> None:
+        if as_json:
+            print_json([_value(one) for one in found], in_line=watch)
+        elif not found:
+            say("nothing was written or read")
+        else:
+            _show(found)
+
+    show_view(bootstrap, work, show, every_seconds=0 if watch else None, redrawn=not as_json)
+
+
+def _show(found: list[Heated]) -> None:
+    print_table(
+        (
+            "topic",
+            "partition",
+            "leader",
+            "bytes/s in",
+            "requests/s",
+            "records/s",
+            "bytes/s out",
+            "keys",
+        ),
+        (
             (
-                "topic",
-                "partition",
-                "leader",
-                "bytes/s in",
-                "requests/s",
-                "records/s",
-                "bytes/s out",
-                "keys",
-            ),
-            (
-                (
-                    *one.rate.partition,
-                    one.leader,
-                    round(one.rate.in_bytes),
-                    None if one.rate.requests is None else round(one.rate.requests),
-                    round(one.rate.records),
-                    round(one.rate.out_bytes),
-                    _keys(one.sample),
-                )
-                for one in found
-            ),
-            wrapped=("keys",),
-        )
+                *one.rate.partition,
+                one.leader,
+                round(one.rate.in_bytes),
+                None if one.rate.requests is None else round(one.rate.requests),
+                round(one.rate.records),
+                round(one.rate.out_bytes),
+                _keys(one.sample),
+            )
+            for one in found
+        ),
+        wrapped=("keys",),
+    )
 
 
 def _weight(rate: PartitionRate) -> float:

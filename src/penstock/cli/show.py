@@ -23,8 +23,10 @@ def say(line: str, *, err: bool = False) -> None:
     click.echo(escaped(line), err=err)
 
 
-def print_json(value: object) -> None:
-    print(escaped_json(json.dumps(value, indent=2, ensure_ascii=False)))
+def print_json(value: object, *, in_line: bool = False) -> None:
+    """Over several lines, or in one, which a reader gets at once: others may follow."""
+    indent = None if in_line else 2
+    print(escaped_json(json.dumps(value, indent=indent, ensure_ascii=False)), flush=in_line)
 
 
 def print_table(

@@ -1,4 +1,4 @@
-"""The terminal while `penstock top` has it: an alternate screen, keys, and new sizes.
+"""The terminal while `penstock top` or a `--watch` has it: an alternate screen, keys, new sizes.
 
 `full_screen` gives the terminal back as it was, whatever ends the work.
 """

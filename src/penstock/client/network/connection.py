@@ -202,16 +202,20 @@ class Connection:
             for api in reply.api_keys
             if 0 <= api.min_version <= api.max_version
         }
-        self.features = Features(
-            epoch=reply.finalized_features_epoch,
-            levels={one.name: one.max_version_level for one in reply.finalized_features},
-            supported={
-                one.name: VersionRange(one.min_version, one.max_version)
-                for one in reply.supported_features
-                if 0 <= one.min_version <= one.max_version
-            },
-        )
+        self.features = features_of(reply)
         return Ready(self.versions)
+
+
+def features_of(reply: ApiVersionsResponse) -> Features:
+    return Features(
+        epoch=reply.finalized_features_epoch,
+        levels={one.name: one.max_version_level for one in reply.finalized_features},
+        supported={
+            one.name: VersionRange(one.min_version, one.max_version)
+            for one in reply.supported_features
+            if 0 <= one.min_version <= one.max_version
+        },
+    )
 
 
 def _older(reply: ApiVersionsResponse, version: int) -> int:
