@@ -123,7 +123,7 @@ def test_a_balance_that_is_stopped_says_so_and_leaves_nothing_half_moved(
     assert stopped.status == 1
     assert "was cancelled by somebody else" in stopped.err
     told = run("partitions reassign --verify --json").json()
-    assert told == {"partitions": [], "throttles_removed": []}
+    assert told == {"partitions": [], "directories": [], "throttles_removed": []}
 
 
 def stop_when_something_moves(cluster: Broker) -> None:
@@ -173,4 +173,4 @@ def test_ctrl_c_cancels_the_copies_at_hand_and_says_so(run: Run, cluster: Broker
     assert "cancelled the move of cut-short-" in err
     assert re.search(r"^\d+ of \d+ changes are done$", err, re.MULTILINE)
     told = run("partitions reassign --verify --json", bootstrap=cluster.bootstrap).json()
-    assert told == {"partitions": [], "throttles_removed": []}
+    assert told == {"partitions": [], "directories": [], "throttles_removed": []}

@@ -1,28 +1,42 @@
 """`penstock partitions reassign`: begin moves, follow them, cancel them."""
 
-import asyncio
 import sys
 from pathlib import Path
 
 import click
 
 from penstock.cli import status
-from penstock.cli.connect import until_interrupted, with_cluster
-from penstock.cli.copy_bar import CopyBar
+from penstock.cli.connect import with_cluster
 from penstock.cli.groups_scope import partitions_in, topics_option
 from penstock.cli.options import cluster_options
-from penstock.cli.show import listed, print_json, print_table, say
+from penstock.cli.partitions_reassign_show import (
+    move_value,
+    new_directory_value,
+    show_ended,
+    show_followed,
+    show_moves,
+)
+from penstock.cli.partitions_reassign_watch import Watched, followed, watched
+from penstock.cli.show import print_json, say
 from penstock.client.admin.admin import Admin
+from penstock.client.admin.directory_moves import (
+    ask_directories,
+    begin_directory_moves,
+    cancel_directory_moves,
+    end_directory_throttles,
+    locate,
+    throttle_directories,
+)
 from penstock.client.admin.moving import (
-    Followed,
-    Stage,
     begin_moves,
     cancel_moves,
     end_throttles,
-    follow_moves,
     moves_to,
 )
 from penstock.client.admin.reassignment_plan import (
+    Directories,
+    Placement,
+    Replica,
     Targets,
     check_targets,
     drained,
@@ -31,7 +45,6 @@ from penstock.client.admin.reassignment_plan import (
 )
 from penstock.client.admin.reassignments import Reassignment, list_reassignments
 from penstock.client.admin.replica_sizes import replica_sizes
-from penstock.client.admin.replication_throttle import Move
 from penstock.client.admin.topology import REPLICAS_MAX
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
@@ -39,7 +52,6 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 
-LOOK_SECONDS = 0.5
 GOES_ON = (
     "it goes on without this command; `penstock partitions reassign --verify` ends the throttle"
 )
@@ -66,22 +78,26 @@ class Wanted:
             places = partitions_in(view, self.scopes)
             targets = spread(view, places, self.to_brokers, replicas_wanted=self.replicas)
         else:
-            targets = self._read(self.file)
+            targets = self._read(self.file).targets
         check_targets(view, targets, [broker.node_id for broker in described.brokers])
         return targets
 
     async def moving(self, cluster: Cluster) -> dict[TopicPartition, Reassignment]:
         """Those of them that move; all that move, if none are named."""
         if self.file is not None:
-            return await list_reassignments(cluster, self._read(self.file))
+            return await list_reassignments(cluster, self._read(self.file).targets)
         if self.scopes:
             return await list_reassignments(
                 cluster, partitions_in(await cluster.refresh_all(), self.scopes)
             )
         return await list_reassignments(cluster)
 
+    def directories(self) -> Directories:
+        """Where replicas of the file are to be on their brokers."""
+        return {} if self.file is None else self._read(self.file).directories
+
     @staticmethod
-    def _read(file: Path) -> Targets:
+    def _read(file: Path) -> Placement:
         return parse_reassignments(file.read_text("utf-8", "replace"), source=str(file))
 
 
@@ -126,6 +142,13 @@ def brokers_option(
     metavar="BYTES",
     help="Copy at most so many bytes a second, to and from each broker.",
 )
+@click.option(
+    "--directory-throttle",
+    "directory_rate_bytes",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Copy at most so many bytes a second between the directories of a broker.",
+)
 @click.option("--dry-run", is_flag=True, help="Show the moves, and begin none.")
 @click.option("--verify", is_flag=True, help="Show how far the moves are; end their throttle.")
 @click.option("--cancel", is_flag=True, help="Bring what moves back to where it was.")
@@ -138,6 +161,7 @@ def reassign(
     replicas: int | None,
     drain: tuple[NodeId, ...],
     rate_bytes: int | None,
+    directory_rate_bytes: int | None,
     dry_run: bool,
     verify: bool,
     cancel: bool,
@@ -152,6 +176,9 @@ def reassign(
     \b
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 5, 2]}]}
 
+    A partition may have "log_dirs", a path or "any" for each replica: the log directories of the
+    brokers in which replicas are to be.
+
     Or name topics and brokers: replicas that are on one of the brokers already stay. Or brokers
     that are to hold nothing any more. With --verify and --cancel, FILE or --topic select which
     moves are meant; without them it is all.
@@ -160,8 +187,11 @@ def reassign(
         raise click.UsageError("give one of FILE, --topic and --drain")
     if sum((verify, cancel, dry_run)) > 1:
         raise click.UsageError("give one of --verify, --cancel and --dry-run")
-    if (verify or cancel) and (to_brokers or drain or rate_bytes):
-        raise click.UsageError("--to-brokers, --drain and --throttle are for the begin of a move")
+    throttled = rate_bytes or directory_rate_bytes
+    if (verify or cancel) and (to_brokers or drain or throttled):
+        raise click.UsageError(
+            "--to-brokers, --drain, --throttle and --directory-throttle are for the begin of a move"
+        )
     named = file is not None or drain or (topic_scopes and to_brokers)
     if not verify and not cancel and not named:
         raise click.UsageError("what is to move? Give FILE, --drain, or --topic and --to-brokers")
@@ -179,6 +209,7 @@ def reassign(
             wanted,
             bootstrap,
             rate_bytes=rate_bytes,
+            directory_rate_bytes=directory_rate_bytes,
             dry_run=dry_run,
             watch=watch,
             as_json=as_json,
@@ -190,12 +221,19 @@ def _begin(
     bootstrap: str,
     *,
     rate_bytes: int | None,
+    directory_rate_bytes: int | None,
     dry_run: bool,
     watch: bool,
     as_json: bool,
 ) -> None:
-    async def work(cluster: Cluster) -> tuple[list[Followed] | None, bool]:
+    async def work(cluster: Cluster) -> Watched | None:
         targets = await wanted.targets(cluster)
+        located = await locate(cluster, wanted.directories())
+        directories = {
+            replica: path
+            for replica, path in wanted.directories().items()
+            if not located[replica].is_at(path)
+        }
         running = await list_reassignments(cluster)
         moves = moves_to(cluster.view, targets, running)
         sizes = await replica_sizes(cluster)
@@ -203,65 +241,92 @@ def _begin(
             move.partition: max(sizes.get(move.partition, {}).values(), default=0) * len(move.added)
             for move in moves
         }
-        if not dry_run and moves:
-            await begin_moves(cluster, moves, running, rate_bytes=rate_bytes)
-        if as_json and not (watch and moves and not dry_run):
+        if not dry_run:
+            if directory_rate_bytes is not None:
+                nodes = [replica.node for replica in directories]
+                await throttle_directories(cluster, nodes, rate_bytes=directory_rate_bytes)
+            # A broker creates a new replica in the directory that it was asked for before.
+            new = {one: path for one, path in directories.items() if located[one].now is None}
+            await ask_directories(cluster, new)
+            if moves:
+                await begin_moves(cluster, moves, running, rate_bytes=rate_bytes)
+            await begin_directory_moves(cluster, directories)
+        is_watched = watch and not dry_run and bool(moves or directories)
+        if as_json and not is_watched:
             print_json(
                 {
                     "begun": not dry_run,
                     "throttle": rate_bytes,
-                    "moves": [_move_value(move, size_bytes[move.partition]) for move in moves],
+                    "directory_throttle": directory_rate_bytes,
+                    "moves": [move_value(move, size_bytes[move.partition]) for move in moves],
+                    "directories": [
+                        new_directory_value(replica, path, located[replica])
+                        for replica, path in directories.items()
+                    ],
                 }
             )
         elif not as_json:
-            _show_moves(moves, size_bytes, dry_run=dry_run)
-        if dry_run or not watch or not moves:
-            return None, True
-        return await _watched(cluster, {move.partition: move.target for move in moves})
+            show_moves(moves, size_bytes, directories, located, dry_run=dry_run)
+        if not is_watched:
+            return None
+        return await watched(cluster, {move.partition: move.target for move in moves}, directories)
 
-    found, whole = with_cluster(bootstrap, work)
-    if found is not None:
-        _show_followed(found, as_json=as_json, ended=[])
-    if not whole:
-        _interrupted()
+    seen = with_cluster(bootstrap, work)
+    if seen is not None:
+        show_followed(seen.found, seen.directories, as_json=as_json, ended=[])
+        if not seen.whole:
+            _interrupted()
 
 
 def _verify(wanted: Wanted, bootstrap: str, *, watch: bool, as_json: bool) -> None:
-    async def work(cluster: Cluster) -> tuple[list[Followed], list[str], bool]:
-        whole = True
+    async def work(cluster: Cluster) -> tuple[Watched, list[str]]:
         if wanted.file is not None:
             targets = await wanted.targets(cluster)
         else:
             moving = await wanted.moving(cluster)
             targets = {place: one.target for place, one in moving.items()}
-        if watch:
-            found, whole = await _watched(cluster, targets)
-        else:
-            found = await follow_moves(cluster, targets)
+        directories = wanted.directories()
+        await locate(cluster, directories)
+        look = watched if watch else followed
+        seen = await look(cluster, targets, directories)
         topics = {place.topic for place in targets} or (await cluster.refresh_all()).topics
-        return found, await end_throttles(cluster, topics), whole
+        ended = await end_throttles(cluster, topics)
+        return seen, sorted({*ended, *await end_directory_throttles(cluster)})
 
-    found, ended, whole = with_cluster(bootstrap, work)
-    _show_followed(found, as_json=as_json, ended=ended)
-    if not whole:
+    seen, ended = with_cluster(bootstrap, work)
+    show_followed(seen.found, seen.directories, as_json=as_json, ended=ended)
+    if not seen.whole:
         _interrupted()
 
 
 def _cancel(wanted: Wanted, bootstrap: str, as_json: bool) -> None:
-    async def work(cluster: Cluster) -> tuple[dict[TopicPartition, Reassignment], list[str]]:
+    async def work(
+        cluster: Cluster,
+    ) -> tuple[dict[TopicPartition, Reassignment], list[Replica], list[str]]:
         moving = await wanted.moving(cluster)
-        if not moving:
+        stayed = await cancel_directory_moves(cluster, wanted.directories())
+        if not moving and not stayed:
             code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
             raise Refused(code, "", "nothing to cancel: no such partition moves")
-        await cancel_moves(cluster, moving)
-        return moving, await end_throttles(cluster, {place.topic for place in moving})
+        if moving:
+            await cancel_moves(cluster, moving)
+        ended = await end_throttles(cluster, {place.topic for place in moving})
+        return moving, stayed, sorted({*ended, *await end_directory_throttles(cluster)})
 
-    moving, ended = with_cluster(bootstrap, work)
+    moving, stayed, ended = with_cluster(bootstrap, work)
     if as_json:
         print_json(
             {
                 "cancelled": [
                     {"topic": place.topic, "partition": place.partition} for place in moving
+                ],
+                "cancelled_directories": [
+                    {
+                        "topic": one.partition.topic,
+                        "partition": one.partition.partition,
+                        "broker": one.node,
+                    }
+                    for one in stayed
                 ],
                 "throttles_removed": ended,
             }
@@ -269,101 +334,11 @@ def _cancel(wanted: Wanted, bootstrap: str, as_json: bool) -> None:
         return
     for place in moving:
         say(f"cancelled the move of {place}")
-    _show_ended(ended)
-
-
-async def _watched(cluster: Cluster, targets: Targets) -> tuple[list[Followed], bool]:
-    """Until all is complete, or Ctrl-C; the throttle ends with the last move."""
-
-    async def watch() -> None:
-        with CopyBar(description="copied") as bar:
-            while True:
-                found = await follow_moves(cluster, targets)
-                moving = {one.partition: one.copied for one in found if one.copied is not None}
-                bar.show(moving, of=targets)
-                if not any(one.stage is Stage.MOVING for one in found):
-                    return
-                await asyncio.sleep(LOOK_SECONDS)
-
-    whole = await until_interrupted(watch())
-    if whole:
-        await end_throttles(cluster, {place.topic for place in targets})
-    return await follow_moves(cluster, targets), whole
+    for one in stayed:
+        say(f"cancelled the move of {one} to another directory")
+    show_ended(ended)
 
 
 def _interrupted() -> None:
     say(GOES_ON, err=True)
     sys.exit(status.INTERRUPTED)
-
-
-def _show_moves(moves: list[Move], size_bytes: dict[TopicPartition, int], *, dry_run: bool) -> None:
-    if not moves:
-        say("nothing to move: all partitions are there")
-        return
-    print_table(
-        ("topic", "partition", "from", "to", "bytes to copy"),
-        (
-            (
-                *move.partition,
-                listed(move.replicas),
-                listed(move.target),
-                size_bytes[move.partition],
-            )
-            for move in moves
-        ),
-    )
-    count = f"{len(moves)} partition{'s' * (len(moves) != 1)}"
-    say(f"nothing was begun: {count} would move" if dry_run else f"moving {count}", err=True)
-
-
-def _show_followed(found: list[Followed], *, as_json: bool, ended: list[str]) -> None:
-    if as_json:
-        print_json(
-            {"partitions": [_followed_value(one) for one in found], "throttles_removed": ended}
-        )
-        return
-    if not found:
-        say("nothing moves")
-    else:
-        print_table(
-            ("topic", "partition", "from", "to", "state"),
-            (
-                (*one.partition, listed(one.replicas), listed(one.target), _state(one))
-                for one in found
-            ),
-        )
-    _show_ended(ended)
-
-
-def _show_ended(ended: list[str]) -> None:
-    if ended:
-        say(f"removed the throttle of {', '.join(ended)}", err=True)
-
-
-def _state(one: Followed) -> str:
-    if one.stage is Stage.MOVING and one.copied is not None:
-        # Not yet in sync, whatever was copied.
-        return f"moving, {min(99, int(one.copied.share * 100))} % copied"
-    return one.stage.value
-
-
-def _move_value(move: Move, size_bytes: int) -> dict[str, object]:
-    return {
-        "topic": move.partition.topic,
-        "partition": move.partition.partition,
-        "replicas": list(move.replicas),
-        "target": list(move.target),
-        "bytes": size_bytes,
-    }
-
-
-def _followed_value(one: Followed) -> dict[str, object]:
-    return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "replicas": list(one.replicas),
-        "target": list(one.target),
-        "state": one.stage.value,
-        "copied_bytes": None if one.copied is None else one.copied.done_bytes,
-        "whole_bytes": None if one.copied is None else one.copied.whole_bytes,
-    }

@@ -1,26 +1,50 @@
 """Where partitions are to be: read from the file of Apache Kafka's tool, or spread over brokers.
 
+A file may also name the log directories of replicas.
+
 Pure. What cannot be is Refused before anything is asked of a cluster.
 """
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from penstock.client.network.errors import Refused
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode, PenstockError
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
+
+
+class Replica(NamedTuple):
+    partition: TopicPartition
+    node: NodeId
+
+    def __str__(self) -> str:
+        return f"{self.partition} on broker {self.node}"
+
 
 Targets = dict[TopicPartition, tuple[NodeId, ...]]
+Directories = dict[Replica, str]  # absolute paths
 ANY_DIRECTORY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What a file says. Replicas that may be in any directory are not among `directories`."""
+
+    targets: Targets
+    directories: Directories
 
 
 class NotAReassignment(PenstockError):
     """A file that says something else, or says it wrongly."""
 
 
-def parse_reassignments(text: str, *, source: str) -> Targets:
-    """`{"version": 1, "partitions": [{"topic": ..., "partition": ..., "replicas": [...]}]}`."""
+def parse_reassignments(text: str, *, source: str) -> Placement:
+    """`{"version": 1, "partitions": [{"topic": ..., "partition": ..., "replicas": [...]}]}`. A
+    partition may have `log_dirs`, one for each replica: a path, or "any".
+    """
     try:
         told = json.loads(text)
     except ValueError as error:
@@ -31,12 +55,18 @@ def parse_reassignments(text: str, *, source: str) -> Targets:
     if told.get("version", 1) != 1:
         raise NotAReassignment(f"{source}: version {told['version']!r} is not known, only 1 is")
     targets: Targets = {}
+    directories: Directories = {}
     for number, one in enumerate(listed):
-        place, replicas = _entry(one, where=f"{source}: partitions[{number}]")
+        where = f"{source}: partitions[{number}]"
+        place, replicas = _entry(one, where=where)
         if place in targets:
             raise NotAReassignment(f"{source}: {place} is named twice")
         targets[place] = replicas
-    return targets
+        paths = _paths(one.get("log_dirs"), replicas, where=where)
+        for node, path in zip(replicas, paths, strict=bool(paths)):
+            if path != ANY_DIRECTORY:
+                directories[Replica(place, node)] = path
+    return Placement(targets=targets, directories=directories)
 
 
 def check_targets(view: ClusterView, targets: Targets, brokers: Collection[NodeId]) -> None:
@@ -165,13 +195,21 @@ def _entry(one: object, *, where: str) -> tuple[TopicPartition, tuple[NodeId, ..
         raise NotAReassignment(f"{where}: partition is not a number")
     if not isinstance(replicas, list) or not all(map(_is_number, replicas)):
         raise NotAReassignment(f"{where}: replicas is not a list of broker ids")
-    directories = one.get("log_dirs", [])
-    if not isinstance(directories, list) or any(path != ANY_DIRECTORY for path in directories):
-        raise NotAReassignment(
-            f"{where}: log_dirs: replicas are moved between brokers here, not between directories:"
-            f' leave it out, or use "{ANY_DIRECTORY}"'
-        )
     return TopicPartition(topic, index), tuple(map(NodeId, replicas))
+
+
+def _paths(told: object, replicas: Sequence[NodeId], *, where: str) -> list[str]:
+    """Empty if the entry names no directories."""
+    if told is None or told == []:
+        return []
+    if not isinstance(told, list) or len(told) != len(replicas):
+        raise NotAReassignment(f"{where}: log_dirs is not a list with a path for each replica")
+    for path in told:
+        if not isinstance(path, str) or not (path == ANY_DIRECTORY or path.startswith("/")):
+            raise NotAReassignment(
+                f'{where}: log_dirs: {json.dumps(path)} is not an absolute path, nor "any"'
+            )
+    return told
 
 
 def _is_number(value: object) -> bool:
