@@ -1,4 +1,4 @@
-"""Apache Kafka's `kafka-reassign-partitions`: execute, verify, list, cancel, with a throttle.
+"""Apache Kafka's `kafka-reassign-partitions`: generate, execute, verify, list, cancel, throttle.
 
 With PENSTOCK_INTEROP_PEER=1 the cluster is one of Apache Kafka, as in `conftest.py`.
 """
@@ -7,7 +7,9 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -85,6 +87,9 @@ class Reassigning:
     def with_file(self, path: str, *arguments: str) -> str:
         return self.done("--reassignment-json-file", path, *arguments)
 
+    def is_complete(self, path: str) -> bool:
+        return "still in progress" not in self.with_file(path, "--verify")
+
     def replicas(self, partition: int = 0) -> frozenset[int]:
         return partition_states(self.cluster.addresses[1], self.topic)[partition].replicas
 
@@ -101,7 +106,7 @@ def test_partitions_are_moved_and_verified(moved: Reassigning) -> None:
     path = moved.file(p0=[3, 2], p1=[1])
     told = moved.with_file(path, "--execute")
     assert f"Successfully started partition reassignments for {topic}-0,{topic}-1" in told
-    until("it is complete", lambda: "still in progress" not in moved.with_file(path, "--verify"))
+    until("it is complete", lambda: moved.is_complete(path))
     told = moved.with_file(path, "--verify")
     for index in (0, 1):
         assert f"Reassignment of partition {topic}-{index} is completed." in told
@@ -110,6 +115,36 @@ def test_partitions_are_moved_and_verified(moved: Reassigning) -> None:
     until("the replicas are in sync", lambda: is_in_sync(moved.cluster, topic))
     assert high_watermarks(moved.cluster, topic)[0] == 20
     assert "No partition reassignments found." in moved.done("--list")
+
+
+def test_a_plan_that_the_tool_generates_is_done_and_undone(
+    moved: Reassigning, tmp_path: Path
+) -> None:
+    topic = moved.topic
+    moved.create([1, 2], [2, 1], [1, 2])
+    moved.write(5)
+    topics = tmp_path / "topics.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
+    told = moved.done(
+        "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "2,3"
+    )
+    current, proposed = (json.loads(line) for line in told.splitlines() if line.startswith("{"))
+    assert replicas_of(current) == [{1, 2}] * 3
+    assert replicas_of(proposed) == [{2, 3}] * 3
+    led = [one["replicas"][0] for one in proposed["partitions"]]
+    assert abs(led.count(2) - led.count(3)) == 1, "leaders are spread"
+    for number, plan in enumerate((proposed, current)):
+        path = tmp_path / f"plan-{number}.json"
+        path.write_text(json.dumps(plan))
+        moved.with_file(str(path), "--execute")
+        until("it is complete", partial(moved.is_complete, str(path)))
+        assert [moved.replicas(index) for index in range(3)] == replicas_of(plan)
+    assert high_watermarks(moved.cluster, topic)[0] == 5
+
+
+def replicas_of(plan: dict[str, Any]) -> list[set[int]]:
+    listed = sorted(plan["partitions"], key=lambda one: int(one["partition"]))
+    return [set(one["replicas"]) for one in listed]
 
 
 def test_a_throttled_reassignment_is_listed_cancelled_and_made_again(moved: Reassigning) -> None:
@@ -136,7 +171,7 @@ def test_a_throttled_reassignment_is_listed_cancelled_and_made_again(moved: Reas
     moved.with_file(path, "--execute", "--throttle", SLOW)
     # Without the throttle it is complete soon.
     moved.with_file(path, "--execute", "--additional", "--throttle", "100000000")
-    until("it is complete", lambda: "still in progress" not in moved.with_file(path, "--verify"))
+    until("it is complete", lambda: moved.is_complete(path))
     assert moved.replicas() == {2, 3}
     assert high_watermarks(moved.cluster, topic)[0] == 100
 

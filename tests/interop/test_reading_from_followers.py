@@ -1,12 +1,14 @@
-"""Consumers read from a replica in their own rack (KIP-392): librdkafka, and single requests.
+"""Consumers read from a replica in their own rack (KIP-392): librdkafka, Java, and single requests.
 
 With PENSTOCK_INTEROP_PEER=1 the cluster is one of Apache Kafka, as in `conftest.py`.
 """
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -20,14 +22,19 @@ from penstock.wire.messages.fetch import (
     PartitionData,
 )
 from rig.apache_kafka.cluster import KafkaCluster
+from rig.apache_kafka.java import compiled, java_command
 from rig.cluster_questions import is_whole, until
 from rig.dialogue import Dialogue
 from rig.reassigning import create_on
 from rig.served_cluster import ServedCluster
+from rig.source_tree import ROOT
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 COUNT = 50
 TOPIC = "near"
+READER = ROOT / "tests" / "rig" / "java" / "RackReader.java"
+READER_SECONDS_MAX = 300
+LARGE = "x" * 2_000  # records of this size are most of what a reader gets
 
 Cluster: TypeAlias = ServedCluster | KafkaCluster
 
@@ -156,3 +163,31 @@ def test_librdkafka_reads_from_the_broker_in_its_rack(cluster: Cluster) -> None:
 
         until("all is read, from broker 3", is_read)
     assert values == [str(number) for number in range(COUNT)]
+
+
+def test_the_java_consumer_reads_from_the_broker_in_its_rack(
+    cluster: Cluster, kafka_jars: Path, tmp_path: Path
+) -> None:
+    topic = "near-java"
+    create_on(cluster.addresses[1], topic, [[1, 2, 3]])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(COUNT):
+        producer.produce(topic, LARGE, str(number), partition=0)
+    assert producer.flush(60) == 0
+    classes = compiled([READER], jars=kafka_jars, folder=tmp_path)
+    command = java_command(kafka_jars, heap_mib=128, folder=tmp_path, classes=classes)
+    for rack, near in (("rack-3", 3), ("nowhere", 1)):
+        done = subprocess.run(
+            [*command, "RackReader", cluster.bootstrap, topic, rack, str(COUNT)],
+            capture_output=True,
+            text=True,
+            timeout=READER_SECONDS_MAX,
+        )
+        told = [line.split() for line in done.stdout.splitlines()]
+        assert [words[1] for words in told if words[0] == "key"] == list(map(str, range(COUNT))), (
+            done.stderr
+        )
+        sent_bytes = {int(words[1]): int(words[2]) for words in told if words[0] == "node"}
+        assert sent_bytes[near] > COUNT * len(LARGE)
+        others = [sent for node, sent in sent_bytes.items() if node != near]
+        assert all(sent < COUNT * len(LARGE) / 2 for sent in others), sent_bytes
