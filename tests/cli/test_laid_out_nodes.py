@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.laid_out_nodes import laid_out_nodes
 from penstock.cli.node_processes import NodeCommand
-from penstock.cli.properties import read_properties
+from penstock.client.network.properties import read_properties
 from penstock.node.cluster_layout import LayoutRefused
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.properties import read_properties
+from penstock.client.network.properties import read_properties
 from penstock.model.settings.broker import parse_broker, without_effect
 from rig.command import Outcome
 from rig.served_cluster import PENSTOCK, READY, NodeProcess

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.cli.properties import parse_properties
+from penstock.client.network.properties import parse_properties
 from penstock.model.settings.broker import parse_broker
 from rig.clients.confluent import QUIET
 from rig.fixed_voters import FixedVoters, start

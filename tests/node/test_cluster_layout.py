@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.properties import parse_properties
+from penstock.client.network.properties import parse_properties
 from penstock.model.identity import id_text
 from penstock.model.settings.broker import parse_broker, without_effect
 from penstock.model.settings.cluster_node import ClusterNode, Role, cluster_node

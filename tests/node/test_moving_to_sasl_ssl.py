@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
-from penstock.cli.properties import parse_properties
+from penstock.client.network.properties import parse_properties
 from penstock.model.identity import id_text
 from rig.broker import NO_RETENTION_ROUND
 from rig.clients.confluent import QUIET

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.cli.properties import parse_properties
+from penstock.client.network.properties import parse_properties
 from penstock.model.settings.broker import parse_broker, without_effect
 from rig.source_tree import ROOT
 

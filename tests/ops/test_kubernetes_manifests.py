@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from penstock.cli.properties import parse_properties
+from penstock.client.network.properties import parse_properties
 from penstock.model.settings.broker import parse_broker
 from rig.command_lines import accepted
 from rig.ops_files import manifest, manifests

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from penstock.cli.command_config import read_client_settings
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.escape import escaped
@@ -16,6 +15,7 @@ from penstock.cli.options import bootstrap_option, given_command_config, json_li
 from penstock.cli.pipeline_load import load
 from penstock.client.admin.topology import WantedTopic
 from penstock.client.admin.topology_apply import apply_topology, found_topics
+from penstock.client.network.client_settings import read_client_settings
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ConnectionLost, TimedOut, Unreachable
 from penstock.model.error import PenstockError

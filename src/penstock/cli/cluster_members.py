@@ -6,7 +6,6 @@ import click
 
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
-from penstock.cli.properties import read_properties
 from penstock.cli.show import print_json, say
 from penstock.cli.storage_format import StorageError, config_option, data_option, directories_of
 from penstock.client.admin.admin import Admin
@@ -20,6 +19,7 @@ from penstock.client.admin.membership import (
 from penstock.client.admin.quorum import describe_quorum
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
+from penstock.client.network.properties import read_properties
 from penstock.log.directory import read_identity
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition, id_bytes, id_text

@@ -5,44 +5,34 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from penstock.cli.command_config import read_client_settings
 from penstock.cli.options import given_command_config
-from penstock.client.network.bootstrap import parse_addresses
-from penstock.client.network.client_security import client_security
+from penstock.client.network.client_settings import read_client_settings
 from penstock.client.network.cluster import Cluster, ClusterRules
-from penstock.client.network.secured_network import secured_network
-from penstock.world.clock import RealClock
-from penstock.world.disk import RealDisk
-from penstock.world.entropy import RealEntropy
-from penstock.world.tcp import TcpNetwork
+from penstock.client.network.connect import BOOTSTRAP, connect
 
 Result = TypeVar("Result")
 RULES = ClusterRules(client_id="penstock-cli")
 
 
 def with_cluster(
-    bootstrap: str, work: Callable[[Cluster], Awaitable[Result]], *, rules: ClusterRules = RULES
+    bootstrap: str,
+    work: Callable[[Cluster], Awaitable[Result]],
+    *,
+    rules: ClusterRules = RULES,
+    config: Path | None = None,
 ) -> Result:
-    """Connects, does the work, and closes. ClientError when no broker can be reached."""
-    addresses = parse_addresses(bootstrap)
-    config = given_command_config()
+    """Connects, does the work, and closes. ClientError when no broker can be reached. `config` is
+    for threads other than the command's, which do not know its --command-config.
+    """
+    config = config or given_command_config()
     settings = {} if config is None else read_client_settings(config)
-    if config is not None:
-        security = client_security(
-            settings,
-            random_bytes=RealEntropy().random_bytes,
-            read_file=lambda path: Path(path).read_text(),
-        )
-        rules = replace(rules, security=security)
 
     async def run() -> Result:
-        network = secured_network(settings, TcpNetwork(), RealDisk())
-        async with Cluster(network, RealClock(), addresses, rules=rules) as cluster:
+        async with connect({**settings, BOOTSTRAP: bootstrap}, rules=rules) as cluster:
             await cluster.any_channel()
             return await work(cluster)
 

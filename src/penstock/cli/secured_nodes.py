@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.cli.properties import read_properties
+from penstock.client.network.properties import read_properties
 from penstock.node.cluster_layout import LayoutRefused
 from penstock.node.secured_layout import TRUSTED, admin_settings, authority_file
 

@@ -22,8 +22,8 @@ from penstock.cli.laid_out_nodes import METRICS_SETTING, laid_out_nodes
 from penstock.cli.logs import LogFormat, log_to_stderr
 from penstock.cli.node_processes import METRICS, NodeProcesses
 from penstock.cli.options import parse_settings
-from penstock.cli.properties import read_properties
 from penstock.cli.secured_nodes import admin_file
+from penstock.client.network.properties import read_properties
 from penstock.model.error import PenstockError
 from penstock.model.events import NODE_STARTING, NODE_STOPPING
 from penstock.model.limit import LAID_OUT_NODES_MAX

@@ -8,7 +8,6 @@ import click
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
-from penstock.cli.properties import read_properties
 from penstock.cli.show import print_json, print_table, say
 from penstock.cli.storage_format import (
     StorageError,
@@ -18,6 +17,7 @@ from penstock.cli.storage_format import (
     format_storage,
     identity_fields,
 )
+from penstock.client.network.properties import read_properties
 from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity, decode_offsets
 from penstock.log.creation import topic_id_of

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from penstock.broker.partitions.log_directories import normal
-from penstock.cli.command_config import resolved
 from penstock.cli.options import json_option
-from penstock.cli.properties import read_properties
 from penstock.cli.show import print_json, say
 from penstock.client.network.client_security import BadSecurity
+from penstock.client.network.client_settings import resolved
+from penstock.client.network.properties import read_properties
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.model.error import PenstockError
 from penstock.model.identity import id_bytes, id_text, random_id

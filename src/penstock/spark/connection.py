@@ -10,21 +10,19 @@ import asyncio
 import socket
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from penstock.client.network.bootstrap import parse_addresses
-from penstock.client.network.client_security import BadSecurity, client_security
+from penstock.client.network import connect as client
+from penstock.client.network.client_security import BadSecurity
 from penstock.client.network.cluster import Cluster, ClusterRules
-from penstock.client.network.secured_network import secured_network
 from penstock.model.settings.setting import InvalidSetting
 from penstock.spark.options import BadOption, ConnectionOptions
-from penstock.world.clock import RealClock
-from penstock.world.disk import RealDisk
-from penstock.world.entropy import RealEntropy
-from penstock.world.tcp import TcpNetwork
 
-REACH_MS = 15_000  # a broker that starts again is away for less
+RULES = ClusterRules(
+    client_id="penstock-spark",
+    reach_ms_max=15_000,  # a broker that starts again is away for less
+)
 
 Result = TypeVar("Result")
 
@@ -33,27 +31,13 @@ def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cl
     """A connection to the brokers, to be used as `async with`. `create_topics`: brokers may create
     each topic that it asks for.
     """
-    settings = dict(connection.kafka)
+    settings = {**dict(connection.kafka), client.BOOTSTRAP: connection.bootstrap}
     try:
-        security = client_security(
-            settings,
-            random_bytes=RealEntropy().random_bytes,
-            read_file=lambda path: Path(path).read_text(),
-        )
-        network = secured_network(settings, TcpNetwork(), RealDisk())
+        return client.connect(settings, rules=replace(RULES, create_topics=create_topics))
     except BadSecurity as error:
         raise BadOption(f"option kafka.{error}") from error
     except InvalidSetting as error:
         raise BadOption(f"option kafka.{error.name}: {error}") from error
-    rules = ClusterRules(
-        client_id=connection.setting("client.id") or "penstock-spark",
-        request_ms_max=connection.number("request.timeout.ms", 30_000, least=1),
-        connect_ms_max=connection.number("socket.connection.setup.timeout.ms", 10_000, least=1),
-        reach_ms_max=connection.number("default.api.timeout.ms", REACH_MS),
-        create_topics=create_topics,
-        security=security,
-    )
-    return Cluster(network, RealClock(), parse_addresses(connection.bootstrap), rules=rules)
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:

@@ -26,6 +26,7 @@ MECHANISM_NAMES = ("sasl.mechanism", "sasl.mechanisms")  # Kafka's, and that of 
 JAAS = "sasl.jaas.config"
 USER, PASSWORD = "sasl.username", "sasl.password"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+SASL_SETTINGS = (*MECHANISM_NAMES, JAAS, USER, PASSWORD, TOKEN_URL)
 FILE_SCHEME = "file://"
 TOKEN = "tokenauth"  # an option of sasl.jaas.config
 

@@ -1,7 +1,7 @@
-"""`--command-config FILE`: how a command's connections are protected, as Kafka's tools have it.
+"""A file with settings of a client, such as `--command-config FILE` and `configFile` of Spark name.
 
-The file is one of properties with Kafka's names (`client/network/client_security`,
-`client/network/secured_network`). A secret need not stand in it, or on a command line:
+It is one of properties with Kafka's names (`connect`, `client_security`, `secured_network`). A
+secret need not stand in it, or on a command line:
 
     ${env:NAME}               a variable of the environment
     ${file:PATH:KEY}          a property of another file
@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.cli.properties import read_properties
 from penstock.client.network.client_security import BadSecurity
+from penstock.client.network.properties import read_properties
 
 PLACEHOLDER = re.compile(r"\$\{(?P<provider>env|file|directory):(?P<path>[^}]*)\}")
 

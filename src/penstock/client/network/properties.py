@@ -1,4 +1,4 @@
-"""The format of `server.properties`: Java's, as far as people write it.
+"""The format of `server.properties` and of files for clients: Java's, as far as people write it.
 
 `name=value`, `name: value` or `name value`; `#` and `!` begin a comment; a backslash at the end of
 a line joins the next one to it, and before a character takes away its meaning. Files are in
