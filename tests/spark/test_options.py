@@ -1,9 +1,11 @@
 """Options have the names of Spark's Kafka source and sink, and none is ignored in silence."""
 
 import pickle
+from pathlib import Path
 
 import pytest
 
+from penstock.spark.config_file import connection_options, with_file
 from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.options import BadOption, Given, given, unheeded
 from penstock.spark.sink.options import sink_options
@@ -146,3 +148,43 @@ def test_a_list_of_names_has_each_once_and_at_least_one() -> None:
     assert read(subscribe=" a,b ,a,").names("subscribe") == ("a", "b")
     with pytest.raises(BadOption, match="option subscribe is empty"):
         read(subscribe=" , ").names("subscribe")
+
+
+def test_options_of_a_log_in_have_an_effect() -> None:
+    told = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": "...",
+        "kafka.ssl.truststore.location": "...",
+    }
+    assert unheeded(told, heeded=()) == []
+
+
+def test_settings_of_the_client_come_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_A_TEST", "hush")
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "bootstrap.servers=far:1\nsecurity.protocol=SASL_SSL\nclient.id=of-file\n"
+        "sasl.password=${env:SECRET_OF_A_TEST}\nkey.serializer=of.Java\n"
+    )
+    told = {"configFile": str(file), "kafka.client.id": "of-option"}
+    found = connection_options(told)
+    assert found.bootstrap == "far:1"
+    assert dict(found.kafka) == {
+        "security.protocol": "SASL_SSL",
+        "client.id": "of-option",
+        "sasl.password": "hush",
+    }
+    assert "hush" not in repr(found)
+    assert connection_options(told | BOOTSTRAP).bootstrap == "127.0.0.1:9092"
+    reads = with_file(told | {"subscribe": "t"})
+    assert source_options(reads, streaming=True).connection == found
+    assert sink_options(with_file(told)).connection == found
+    assert with_file(BOOTSTRAP) == BOOTSTRAP
+
+
+def test_a_file_of_settings_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match=r"option configFile: .*missing: No such file"):
+        connection_options({"configFile": str(tmp_path / "missing")} | BOOTSTRAP)

@@ -29,6 +29,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from penstock.spark.config_file import with_file
 from penstock.spark.connection import run
 from penstock.spark.data_source import NAME
 from penstock.spark.sink.decision import Claim
@@ -151,7 +152,7 @@ class CleanUpListener(StreamingQueryListener):
             told = dict(to_java(plan.writeOptions()))
         except (Py4JError, AttributeError):
             return None  # it ended before it was planned, or Spark has ended
-        read = sink_options(told)
+        read = sink_options(with_file(told))
         return read if read.mode is SinkMode.EXACTLY_ONCE else None
 
     def _has_tasks(self, run_id: str) -> bool:

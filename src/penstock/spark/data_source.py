@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.spark.config_file import with_file
 from penstock.spark.options import unheeded
 from penstock.spark.profiler_results import drop_empty_results
 
@@ -54,26 +55,26 @@ class PenstockDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         known = self._known("source options")
-        options = known.source_options(self.options, streaming=False, cores=self.cores)
+        options = known.source_options(with_file(self.options), streaming=False, cores=self.cores)
         reader = _late("reader").BatchReader(options, schema)
         assert isinstance(reader, DataSourceReader)
         return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         known = self._known("source options")
-        options = known.source_options(self.options, streaming=True, cores=self.cores)
+        options = known.source_options(with_file(self.options), streaming=True, cores=self.cores)
         reader = _late("stream reader").StreamReader(options, schema)
         assert isinstance(reader, DataSourceStreamReader)
         return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        options = self._known("sink options").sink_options(self.options)
+        options = self._known("sink options").sink_options(with_file(self.options))
         writer = _late("writer").BatchSink(options, schema, overwrite=overwrite)
         assert isinstance(writer, DataSourceWriter)
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        options = self._known("sink options").sink_options(self.options)
+        options = self._known("sink options").sink_options(with_file(self.options))
         writer = _late("stream writer").StreamSink(options, schema)
         assert isinstance(writer, DataSourceStreamWriter)
         return writer

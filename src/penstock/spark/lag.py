@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from penstock.model.error import PenstockError
+from penstock.spark.config_file import with_file
 from penstock.spark.connection import run
 from penstock.spark.data_source import NAME
 from penstock.spark.options import ConnectionOptions, given
@@ -115,7 +116,7 @@ def _options(leaf: Any) -> dict[str, str] | None:
 
 
 def _place(options: dict[str, str], *, query: str) -> Place:
-    read = given(options, known=KNOWN)
+    read = given(with_file(options), known=KNOWN)
     connection = read.connection()
     hurried = dict(connection.kafka) | dict.fromkeys(WAITS, str(PATIENCE_MS))
     return Place(

@@ -9,14 +9,16 @@ source/options.py and sink/options.py.
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from penstock.client.network.client_security import SASL_SETTINGS
 from penstock.model.error import PenstockError
 from penstock.model.settings.tls import TLS_SETTINGS
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 KAFKA = "kafka."
+CONFIG_FILE = "configFile"  # it stands for what is in a file: config_file.py
 # Spark adds these itself, or obeys them itself.
 SPARKS = ("path", "checkpointLocation", "queryName")
 
@@ -40,6 +42,7 @@ HEEDED = (
     "request.timeout.ms",
     "security.protocol",
     "socket.connection.setup.timeout.ms",
+    *SASL_SETTINGS,
     *TLS_SETTINGS,
 )
 SECURITY = ("kafka.sasl.", "kafka.ssl.")
@@ -68,7 +71,7 @@ class ConnectionOptions:
     """How the brokers are reached: what stands behind `kafka.`, by the names without it."""
 
     bootstrap: str
-    kafka: tuple[tuple[str, str], ...] = ()
+    kafka: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # secrets are among them
 
     def setting(self, name: str) -> str | None:
         return dict(self.kafka).get(name)
