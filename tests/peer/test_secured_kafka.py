@@ -35,8 +35,7 @@ def entrance(kafka: SecuredKafka, way: str) -> tuple[str, Login]:
 
 
 def command(folder: Path, bootstrap: str, login: Login, *arguments: str, input: str = "") -> str:
-    config = folder / "client.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in login.java_settings().items()))
+    config = login.write(folder / "client.properties")
     return run_penstock(
         *arguments, "--bootstrap", bootstrap, "--command-config", str(config), input=input
     )

@@ -31,6 +31,7 @@ class Login:
     password: str = "alice-secret"
     token: Path | None = None
     certificate: Path | None = None
+    by_delegation_token: bool = False  # user and password are its id and its HMAC
 
     def java_settings(self) -> dict[str, str]:
         """Also those of our own client, and of Spark's connector behind `kafka.`."""
@@ -51,11 +52,18 @@ class Login:
             )
         return settings
 
+    def write(self, file: Path) -> Path:
+        """The file, with the settings that `--command-config` and Spark's `configFile` read."""
+        lines = [f"{name}={value}\n" for name, value in self.java_settings().items()]
+        file.write_text("".join(lines))
+        return file
+
     def _jaas(self) -> str:
         if self.mechanism == "OAUTHBEARER":
             return f"{OAUTH_MODULE} required;"
         module = PLAIN_MODULE if self.mechanism == "PLAIN" else SCRAM_MODULE
-        return f'{module} required username="{self.user}" password="{self.password}";'
+        more = ' tokenauth="true"' if self.by_delegation_token else ""
+        return f'{module} required username="{self.user}" password="{self.password}"{more};'
 
 
 class Entering(Protocol):

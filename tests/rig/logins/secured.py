@@ -1,5 +1,6 @@
 """A node and clusters that let nobody in without a log-in or a certificate."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -9,6 +10,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from penstock.model.settings.authorization import STANDARD_AUTHORIZER
 from rig.logins.login import PATIENCE_SECONDS, Login, TokenIssuer
 from rig.running_node import RunningNode
 from rig.sasl import PLAIN_MODULE, SCRAM_MODULE
@@ -45,6 +47,11 @@ class Credentials:
             token=self.token if mechanism == "OAUTHBEARER" else None,
         )
 
+    def of_nodes(self) -> Login:
+        """The log-in of the nodes themselves, who are super users where there is an authorizer."""
+        by_scram = self.by_sasl("SCRAM-SHA-512")
+        return replace(by_scram, user="node", password=USERS["node"])
+
     def by_certificate(self) -> Login:
         return Login(protocol="SSL", trusted=self.files.trusted, certificate=self.certificate)
 
@@ -63,9 +70,11 @@ class Credentials:
 
 
 class SecuredNode:
-    """One node with a listener for log-ins, one for certificates, and one for PLAIN alone."""
+    """One node with a listener for log-ins, one for certificates, and one for PLAIN alone. Settings
+    are keywords with underscores for dots.
+    """
 
-    def __init__(self, data: Path, credentials: Credentials) -> None:
+    def __init__(self, data: Path, credentials: Credentials, **settings: str) -> None:
         self._node = RunningNode(
             data,
             {
@@ -78,6 +87,7 @@ class SecuredNode:
                 "listener.name.ssl.ssl.client.auth": "required",
                 "listener.name.narrow.sasl.enabled.mechanisms": "PLAIN",
                 **BRISK,
+                **{name.replace("_", "."): value for name, value in settings.items()},
             },
         )
         self._node.start()
@@ -102,9 +112,9 @@ class SecuredNode:
             done.result(PATIENCE_SECONDS)
 
 
-def sasl_cluster(data: Path, credentials: Credentials) -> ServedCluster:
+def sasl_cluster(data: Path, credentials: Credentials, **settings: str) -> ServedCluster:
     """Three nodes that speak SASL_SSL with clients and with each other: brokers log in by SCRAM,
-    controllers by PLAIN.
+    controllers by PLAIN. Settings are keywords with underscores for dots.
     """
     return ServedCluster(
         data,
@@ -114,12 +124,24 @@ def sasl_cluster(data: Path, credentials: Credentials) -> ServedCluster:
             "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
             "sasl.mechanism.controller.protocol": "PLAIN",
             **BRISK,
+            **{name.replace("_", "."): value for name, value in settings.items()},
         },
         users=[
             f"{mechanism}=[name={name},password={password}]"
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
             for name, password in USERS.items()
         ],
+    )
+
+
+def authorised_cluster(data: Path, credentials: Credentials) -> ServedCluster:
+    """The same with an authorizer, by which nobody but the nodes has a right, and with tokens."""
+    return sasl_cluster(
+        data,
+        credentials,
+        authorizer_class_name=STANDARD_AUTHORIZER,
+        super_users="User:node",
+        delegation_token_secret_key="the-secret-of-the-cluster",
     )
 
 
