@@ -3,6 +3,8 @@ that are secured inside as well; whoever may not is told so in a way that the cl
 """
 
 import re
+import ssl
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,6 +23,7 @@ from rig.logins.secured import (
     sasl_cluster,
 )
 
+UNENCRYPTED = "SASL_PLAINTEXT"
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java")
 
 
@@ -111,19 +114,28 @@ def strangers(credentials: Credentials) -> dict[str, tuple[str, Login]]:
     """Who is not let in, and at which listener."""
     by_sasl, certified = credentials.by_sasl, credentials.by_certificate()
     expired = credentials.tokens.token("expired", seconds=-600)
-    foreign = credentials.foreign
+    other = credentials.tokens.token("other", audience="somebody-else")
+    foreign, old = credentials.foreign, credentials.files.expired_client("old")
     return {
-        "wrong password, PLAIN": ("SASL_SSL", replace(by_sasl("PLAIN"), password="wrong")),
-        "wrong password, SCRAM": ("SASL_SSL", replace(by_sasl("SCRAM-SHA-512"), password="wrong")),
+        "wrong password, PLAIN": ("SASL_SSL", replace(by_sasl("PLAIN"), password="wrong-secret")),
+        "wrong password, SCRAM": (
+            "SASL_SSL",
+            replace(by_sasl("SCRAM-SHA-512"), password="wrong-secret"),
+        ),
         "unknown user, PLAIN": ("SASL_SSL", replace(by_sasl("PLAIN"), user="eve")),
         "unknown user, SCRAM": ("SASL_SSL", replace(by_sasl("SCRAM-SHA-256"), user="eve")),
         "expired token": ("SASL_SSL", replace(by_sasl("OAUTHBEARER"), token=expired)),
+        "wrong audience": ("SASL_SSL", replace(by_sasl("OAUTHBEARER"), token=other)),
+        "unknown mechanism": ("SASL_SSL", replace(by_sasl("PLAIN"), mechanism="SCRAM-SHA-1")),
         "mechanism that is off": ("NARROW", by_sasl("SCRAM-SHA-256")),
         "foreign certificate": ("SSL", replace(certified, certificate=foreign.client("mallory"))),
+        "expired certificate": ("SSL", replace(certified, certificate=old)),
         "no certificate": ("SSL", replace(certified, certificate=None)),
         "node that is not trusted": ("SSL", replace(certified, trusted=foreign.trusted)),
         "plain text": ("SASL_SSL", Login(protocol="PLAINTEXT")),
+        "password in plain text": ("SASL_SSL", replace(by_sasl("PLAIN"), protocol=UNENCRYPTED)),
         "no log-in": ("SASL_SSL", replace(certified, certificate=None)),
+        "TLS 1.1": ("SSL", replace(certified, tls_version=ssl.TLSVersion.TLSv1_1)),
     }
 
 
@@ -140,6 +152,13 @@ REFUSALS: dict[str, tuple[str, str, str, str]] = {
     "unknown user, PLAIN": (AUTHENTICATION, UNREACHED, SASL_CODE, SASL_EXCEPTION),
     "unknown user, SCRAM": (AUTHENTICATION, UNREACHED, SASL_CODE, SASL_EXCEPTION),
     "expired token": (AUTHENTICATION, UNREACHED, CLOSED, "SaslAuthenticationException"),
+    "wrong audience": (AUTHENTICATION, UNREACHED, CLOSED, "SaslAuthenticationException"),
+    "unknown mechanism": (
+        "_AUTHENTICATION: .*Unsupported SASL mechanism",
+        UNREACHED,
+        "ValueError: .* are supported",
+        "TimeoutException",
+    ),
     "mechanism that is off": (
         "_AUTHENTICATION: .*Unsupported SASL mechanism: .*: PLAIN",
         UNREACHED,
@@ -149,6 +168,12 @@ REFUSALS: dict[str, tuple[str, str, str, str]] = {
     "foreign certificate": (
         "_TRANSPORT: .*alert unknown ca",
         "TLSV1_ALERT_UNKNOWN_CA",
+        CLOSED,
+        "SslAuthenticationException",
+    ),
+    "expired certificate": (
+        "_TRANSPORT: .*alert certificate expired",
+        "ALERT_CERTIFICATE_EXPIRED",
         CLOSED,
         "SslAuthenticationException",
     ),
@@ -165,16 +190,82 @@ REFUSALS: dict[str, tuple[str, str, str, str]] = {
         "SslAuthenticationException",
     ),
     "plain text": ("_MSG_TIMED_OUT", UNREACHED, CLOSED, "TimeoutException"),
+    "password in plain text": ("_MSG_TIMED_OUT", UNREACHED, CLOSED, "TimeoutException"),
     "no log-in": ("_MSG_TIMED_OUT", UNREACHED, CLOSED, "TimeoutException"),
 }
+# What the node logs of each, once for a connection. aiokafka takes the reply that a token is not
+# good for a welcome, and goes on without a log-in.
+INVALID = "Invalid credentials"
+PLAIN_TEXT = "plain text on a listener of TLS"
+REASONS = {
+    "wrong password, PLAIN": "Invalid username or password",
+    "wrong password, SCRAM": INVALID,
+    "unknown user, PLAIN": "Invalid username or password",
+    "unknown user, SCRAM": INVALID,
+    "expired token": "The token has expired",
+    "wrong audience": "The token is for another audience",
+    "unknown mechanism": "handshake refused with UNSUPPORTED_SASL_MECHANISM",
+    "mechanism that is off": "handshake refused with UNSUPPORTED_SASL_MECHANISM",
+    "foreign certificate": "TLS handshake failed: certificate verify failed: unable to get local"
+    " issuer certificate",
+    "expired certificate": "TLS handshake failed: certificate verify failed: certificate has"
+    " expired",
+    "no certificate": "TLS handshake failed: peer did not return a certificate",
+    "plain text": PLAIN_TEXT,
+    "password in plain text": PLAIN_TEXT,
+    "no log-in": "API key 3 before a log-in",
+    "TLS 1.1": "TLS handshake failed: unsupported protocol",
+}
+TAKEN_FOR_A_WELCOME = {"expired token", "wrong audience"}
+# What a client refuses by itself does not reach the node; Java tries until its time is over.
+REFUSED_BY_CLIENT = {("unknown mechanism", "aiokafka"), ("unknown mechanism", "java")}
+LOG_SECONDS_MAX = 20
 
 
 @pytest.mark.parametrize("who", REFUSALS)
 def test_a_stranger_is_refused_in_words_of_its_client(
-    node: SecuredNode, credentials: Credentials, client: tuple[str, Entering], who: str
+    node: SecuredNode,
+    credentials: Credentials,
+    client: tuple[str, Entering],
+    caplog: pytest.LogCaptureFixture,
+    who: str,
 ) -> None:
     name, enters = client
     listener, login = strangers(credentials)[who]
     said = enters.refusal(node.addresses[listener], login)
     expected = REFUSALS[who][CLIENTS.index(name)]
     assert re.search(expected, said, re.DOTALL), said
+    # Of a node that is not trusted the client tells it by an alert, which may be lost.
+    if who in REASONS and (who, name) not in REFUSED_BY_CLIENT:
+        welcome = name == "aiokafka" and who in TAKEN_FOR_A_WELCOME
+        await_line(caplog, listener, REASONS["no log-in"] if welcome else REASONS[who])
+    assert login.password not in caplog.text
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"], indirect=True)
+def test_an_older_tls_is_refused(
+    node: SecuredNode,
+    credentials: Credentials,
+    client: tuple[str, Entering],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By clients that can be told to speak it: librdkafka has no such setting, and Java itself has
+    it disabled.
+    """
+    _, enters = client
+    listener, login = strangers(credentials)["TLS 1.1"]
+    assert "TLSV1_ALERT_PROTOCOL_VERSION" in enters.refusal(node.addresses[listener], login)
+    await_line(caplog, listener, REASONS["TLS 1.1"])
+
+
+def await_line(caplog: pytest.LogCaptureFixture, listener: str, reason: str) -> None:
+    """The node has said why it did not let the client in, once for each connection: clients try
+    again. A client may know it before the line is written.
+    """
+    deadline = time.monotonic() + LOG_SECONDS_MAX
+    while not any(reason in line for line in caplog.messages) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    lines = [line for line in caplog.messages if f"listener={listener} " in line]
+    assert any(reason in line for line in lines), lines
+    peers = [peer[1] for line in lines if (peer := re.search(r"peer=(\S+)", line))]
+    assert len(set(peers)) == len(lines), lines

@@ -1,5 +1,6 @@
 """Authorities, keys and certificates in files, and the settings that name them."""
 
+import copy
 import datetime
 from pathlib import Path
 
@@ -34,6 +35,12 @@ class TlsFiles:
 
     def client(self, name: str = "client") -> Path:
         return self.write(name, self.authority.issue_client(name))
+
+    def expired_client(self, name: str) -> Path:
+        """A certificate that was good a year ago, of the authority that is good today."""
+        past = copy.copy(self.authority)
+        past._now, past._days = now() - A_YEAR, 1
+        return self.write(name, past.issue_client(name))
 
     def write(self, name: str, issued: Issued) -> Path:
         # Apart too, as librdkafka and kafka-python want them.

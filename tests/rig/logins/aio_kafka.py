@@ -9,7 +9,7 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
 from aiokafka.helpers import create_ssl_context
 
-from rig.logins.login import GIVE_UP_SECONDS, PATIENCE_SECONDS, Heard, Login
+from rig.logins.login import GIVE_UP_SECONDS, PATIENCE_SECONDS, Heard, Login, older_tls
 
 
 class AioKafkaEntering:
@@ -30,9 +30,12 @@ class AioKafkaEntering:
 
     def refusal(self, bootstrap: str, login: Login) -> str:
         async def scenario() -> str:
-            producer = AIOKafkaProducer(
-                **settings_of(bootstrap, login), request_timeout_ms=GIVE_UP_SECONDS * 1000
-            )
+            try:
+                producer = AIOKafkaProducer(
+                    **settings_of(bootstrap, login), request_timeout_ms=GIVE_UP_SECONDS * 1000
+                )
+            except ValueError as refused:  # of a setting, by the client itself
+                return f"ValueError: {refused}"
             try:
                 with Heard("aiokafka") as heard:
                     await producer.start()
@@ -51,7 +54,9 @@ def settings_of(bootstrap: str, login: Login) -> dict[str, Any]:
         "bootstrap_servers": bootstrap,
         "security_protocol": login.protocol,
     }
-    if login.trusted is not None:
+    if login.tls_version is not None:
+        settings["ssl_context"] = older_tls(login)
+    elif login.trusted is not None:
         own = login.certificate
         settings["ssl_context"] = create_ssl_context(
             cafile=str(login.trusted),

@@ -6,7 +6,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from rig.logins.login import GIVE_UP_SECONDS, PATIENCE_SECONDS, Heard, Login
+from rig.logins.login import GIVE_UP_SECONDS, PATIENCE_SECONDS, Heard, Login, older_tls
 
 
 class KafkaPythonEntering:
@@ -48,7 +48,9 @@ def settings_of(bootstrap: str, login: Login) -> dict[str, Any]:
         "bootstrap_servers": bootstrap,
         "security_protocol": login.protocol,
     }
-    if login.trusted is not None:
+    if login.tls_version is not None:
+        settings["ssl_context"] = older_tls(login)
+    elif login.trusted is not None:
         settings["ssl_cafile"] = str(login.trusted)
     if login.certificate is not None:
         settings["ssl_certfile"] = str(login.certificate.with_suffix(".crt"))

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import ssl
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +33,7 @@ class Login:
     password: str = "alice-secret"
     token: Path | None = None
     certificate: Path | None = None
+    tls_version: ssl.TLSVersion | None = None  # the newest to speak; not for librdkafka and Java
     by_delegation_token: bool = False  # user and password are its id and its HMAC
 
     def java_settings(self) -> dict[str, str]:
@@ -64,6 +67,17 @@ class Login:
         module = PLAIN_MODULE if self.mechanism == "PLAIN" else SCRAM_MODULE
         more = ' tokenauth="true"' if self.by_delegation_token else ""
         return f'{module} required username="{self.user}" password="{self.password}"{more};'
+
+
+def older_tls(login: Login) -> ssl.SSLContext:
+    """A context that speaks the login's version of TLS, which OpenSSL would not by itself."""
+    assert login.tls_version is not None
+    context = ssl.create_default_context(cafile=login.trusted)
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = login.tls_version
+    return context
 
 
 class Entering(Protocol):
@@ -106,12 +120,12 @@ class TokenIssuer:
         listed = [self._key.as_dict(private=False)]
         self.keys.write_text(json.dumps({"keys": listed}))
 
-    def token(self, name: str, *, seconds: int = 300) -> Path:
+    def token(self, name: str, *, seconds: int = 300, audience: str = AUDIENCE) -> Path:
         """A file with a token of alice that is valid for so long from now on."""
         now = int(time.time())
         claims = {
             "iss": ISSUER,
-            "aud": AUDIENCE,
+            "aud": audience,
             "sub": "alice",
             "iat": now + min(0, seconds) - 300,
             "exp": now + seconds,
