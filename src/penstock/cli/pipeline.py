@@ -8,7 +8,7 @@ import click
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
-from penstock.cli.options import cluster_options, json_option
+from penstock.cli.options import cluster_options, given_command_config, json_option
 from penstock.cli.pipeline_generate import Generated, write_events
 from penstock.cli.pipeline_load import events_of, feed_of, load
 from penstock.cli.pipeline_run import RunWish, run_pipeline
@@ -112,6 +112,7 @@ def run(
         seconds_max=seconds,
         once=once,
         event_time=EventTimeBounds(ahead_ms_max=ahead_ms, behind_ms_max=behind_ms),
+        config=given_command_config(),
     )
     figures = run_pipeline(wish, apply_first=lambda: _apply(bootstrap, chosen))
     if as_json:

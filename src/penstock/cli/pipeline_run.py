@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -56,11 +57,13 @@ class RunWish:
     seconds_max: float | None
     once: bool
     event_time: EventTimeBounds
+    config: Path | None = None  # --command-config
 
     def place(self) -> Place:
         return Place(
             bootstrap=self.bootstrap,
             folder=self.folder,
+            config_file=None if self.config is None else str(self.config.resolve()),
             postgres=self.postgres,
             once=self.once,
             event_time=self.event_time,
@@ -186,7 +189,7 @@ class _Shown:
             return
         if now_s - self._asked_s >= LAG_SECONDS:
             places = {place for one in figures for place in one.offsets}
-            self._ends = end_offsets(self._wish.bootstrap, sorted(places))
+            self._ends = end_offsets(self._wish.bootstrap, sorted(places), config=self._wish.config)
             self._asked_s = now_s
         if self._live is not None:
             parts: list[RenderableType] = [self._table(figures)] if figures else []
@@ -222,7 +225,9 @@ class _Shown:
         return table
 
 
-def end_offsets(bootstrap: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+def end_offsets(
+    bootstrap: str, places: list[TopicPartition], *, config: Path | None = None
+) -> dict[TopicPartition, int]:
     """Where the partitions end now; nothing while no broker answers, for it may come back."""
     if not places:
         return {}
@@ -237,7 +242,7 @@ def end_offsets(bootstrap: str, places: list[TopicPartition]) -> dict[TopicParti
         }
 
     try:
-        return with_cluster(bootstrap, work, rules=LAG_RULES)
+        return with_cluster(bootstrap, work, rules=LAG_RULES, config=config)
     except PenstockError:
         return {}
 

@@ -8,6 +8,7 @@ and every query goes on where it was.
 from dataclasses import dataclass
 
 from penstock.model.error import PenstockError
+from penstock.spark.options import BOOTSTRAP, CONFIG_FILE
 from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
 
 TRIGGER_SECONDS = 1.0
@@ -22,6 +23,7 @@ class NoDatabase(PenstockError):
 class Place:
     bootstrap: str
     folder: str  # a path, or the URL of a file system that all of Spark's workers reach
+    config_file: str | None = None  # settings of the client, for brokers that ask for a log-in
     postgres: str | None = None  # a DSN; None: there is no database
     once: bool = False  # what is there now, and then the end
     trigger_seconds: float = TRIGGER_SECONDS  # a new batch begins so often, where not `once`
@@ -32,6 +34,12 @@ class Place:
         assert self.bootstrap
         assert self.folder
         assert self.trigger_seconds >= 0
+
+    @property
+    def brokers(self) -> dict[str, str]:
+        """Options of a source or a sink. They only name the file: Spark shows options."""
+        options = {BOOTSTRAP: self.bootstrap}
+        return options if self.config_file is None else {**options, CONFIG_FILE: self.config_file}
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint folder of a query of this pipeline."""

@@ -35,7 +35,7 @@ def read_topics(spark: SparkSession, place: Place, *topics: str, **options: str)
     assert topics
     reader = (
         spark.readStream.format(FORMAT)
-        .option("kafka.bootstrap.servers", place.bootstrap)
+        .options(**place.brokers)
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", "earliest")
     )
@@ -55,7 +55,7 @@ def write_topics(
     **options: str,
 ) -> StreamingQuery:
     """Starts a query into topics, exactly once; a row's column `topic` where no topic is given."""
-    own = {"kafka.bootstrap.servers": place.bootstrap, "sinkId": query} | options
+    own = {**place.brokers, "sinkId": query} | options
     if topic is not None:
         own["topic"] = topic
     if output_mode == "append":

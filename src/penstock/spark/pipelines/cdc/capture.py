@@ -146,13 +146,18 @@ def keep_capturing(
 
 
 def capture_beside(
-    source: Source, bootstrap: str, *, goes_on: Callable[[], bool], ended: Callable[[], None]
+    source: Source,
+    bootstrap: str,
+    *,
+    goes_on: Callable[[], bool],
+    ended: Callable[[], None],
+    settings: Mapping[str, str] | None = None,
 ) -> threading.Thread:
     """The same in a thread of its own. `ended` is called when it ends, for whatever reason."""
 
     def work() -> None:
         try:
-            keep_capturing(source, bootstrap, goes_on)
+            keep_capturing(source, bootstrap, goes_on, settings=settings)
         except Exception as error:
             LOG.error("capture ended name=%s error=%s", source.name, error)
             raise

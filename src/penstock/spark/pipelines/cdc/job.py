@@ -10,6 +10,7 @@ from deltalake.schema import PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.spark.config_file import connection_options
 from penstock.spark.pipelines.cdc import steps
 from penstock.spark.pipelines.cdc.capture import capture, capture_beside
 from penstock.spark.pipelines.cdc.source import Source
@@ -43,8 +44,9 @@ MAKE_FEATURES = f"""
 def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
     dsn = place.database()
     source = source_of(dsn)
+    settings = dict(connection_options(place.brokers).kafka)
     if place.once:
-        capture(source, place.bootstrap)
+        capture(source, place.bootstrap, settings=settings)
     with psycopg.connect(dsn) as connection:
         connection.execute(MAKE_FEATURES)
     add_offsets(place.table(HISTORY))
@@ -58,6 +60,7 @@ def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
         capture_beside(
             source,
             place.bootstrap,
+            settings=settings,
             goes_on=lambda: all(query.isActive for query in queries),
             ended=lambda: stop(queries),
         )

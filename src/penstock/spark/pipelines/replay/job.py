@@ -8,8 +8,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.client.consume.compacted_topic import committed_ends
 from penstock.client.network.cluster import Cluster
 from penstock.model.error import PenstockError
+from penstock.spark.config_file import connection_options
 from penstock.spark.connection import connect, run
-from penstock.spark.options import ConnectionOptions
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.replay import steps, views
 from penstock.spark.pipelines.replay.checkpoint_progress import reached
@@ -117,4 +117,4 @@ def ledger_ends(place: Place) -> views.Ends:
 
 
 def _cluster(place: Place) -> Cluster:
-    return connect(ConnectionOptions(bootstrap=place.bootstrap))
+    return connect(connection_options(place.brokers))

@@ -1,0 +1,150 @@
+"""Each client of a pipeline gets into a node that asks for a log-in, and no password is shown."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.pipeline_run import end_offsets
+from penstock.model.identity import TopicPartition
+from penstock.spark.config_file import connection_options
+from penstock.spark.pipelines.cdc.capture import capture_beside
+from penstock.spark.pipelines.cdc.generate import feed
+from penstock.spark.pipelines.place import Place
+from penstock.spark.pipelines.replay.job import LEDGER, ledger_ends
+from penstock.spark.pipelines.wordcount.names import COUNTS, LINES
+from rig.logins.login import PATIENCE_SECONDS
+from rig.logins.secured import Credentials, SecuredNode
+from rig.numbered_rows import make_topics
+from rig.shop_table import products, source_of, told
+from rig.sink_output import committed_records
+from rig.small_spark import SHORT_LIVED_JAVA
+
+SECONDS_MAX = 300
+LINE_COUNT = 40
+PASSWORD = "alice-secret"
+
+
+@pytest.fixture(scope="module")
+def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
+    return Credentials(tmp_path_factory.mktemp("credentials"))
+
+
+@pytest.fixture(scope="module")
+def secured(
+    tmp_path_factory: pytest.TempPathFactory, credentials: Credentials
+) -> Iterator[SecuredNode]:
+    one = SecuredNode(tmp_path_factory.mktemp("node"), credentials)
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def config(credentials: Credentials, tmp_path: Path) -> Path:
+    return credentials.by_sasl("SCRAM-SHA-512").write(tmp_path / "client.properties")
+
+
+@pytest.fixture
+def place(secured: SecuredNode, config: Path, tmp_path: Path) -> Place:
+    return Place(
+        bootstrap=secured.addresses["SASL_SSL"],
+        folder=str(tmp_path / "pipeline"),
+        config_file=str(config),
+    )
+
+
+def pipeline(*arguments: str, **environment: str) -> str:
+    """All that `penstock pipeline ...` prints."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("penstock")), "pipeline", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+        env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA, **environment},
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_a_pipeline_runs_over_tls_and_its_password_is_nowhere(
+    secured: SecuredNode, config: Path, tmp_path: Path
+) -> None:
+    at = ("--bootstrap", secured.addresses["SASL_SSL"])
+    pipeline(
+        *("generate", "wordcount", "--count", str(LINE_COUNT), *at),
+        *("--command-config", str(config)),
+    )
+    # What the web UI shows, and more, goes into the event log.
+    events = tmp_path / "events"
+    events.mkdir()
+    defaults = tmp_path / "spark" / "spark-defaults.conf"
+    defaults.parent.mkdir()
+    defaults.write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.dir {events.as_uri()}\n"
+        "spark.eventLog.compress false\n"
+    )
+    folder = tmp_path / "pipeline"
+    said = pipeline(
+        *("run", "wordcount", "--once", "--json", "--master", "local[2,3]", *at),
+        *("--folder", str(folder)),
+        SPARK_CONF_DIR=str(defaults.parent),
+        PENSTOCK_COMMAND_CONFIG=str(config),
+    )
+    assert committed_records(secured.addresses["PLAINTEXT"], COUNTS)
+    assert PASSWORD not in said
+    places = [*events.rglob("*"), *folder.rglob("*")]
+    texts = {file: file.read_bytes() for file in places if file.is_file()}
+    assert any(b"physicalPlanDescription" in text for text in texts.values()), "no plan was logged"
+    assert [file for file, text in texts.items() if PASSWORD.encode() in text] == []
+
+
+def test_the_lag_is_known_to_the_thread_that_shows_it(secured: SecuredNode, config: Path) -> None:
+    partition = TopicPartition(LINES, 0)
+    pipeline(
+        *("generate", "wordcount", "--count", "1"),
+        *("--bootstrap", secured.addresses["SASL_SSL"], "--command-config", str(config)),
+    )
+    found: list[dict[TopicPartition, int]] = []
+    at = secured.addresses["SASL_SSL"]
+    thread = threading.Thread(
+        target=lambda: found.append(end_offsets(at, [partition], config=config))
+    )
+    thread.start()
+    thread.join(SECONDS_MAX)
+    assert [list(ends) for ends in found] == [[partition]]
+
+
+def test_the_capture_of_cdc_logs_in(secured: SecuredNode, place: Place, postgres: str) -> None:
+    inside = secured.addresses["PLAINTEXT"]
+    topics = ("changes", "positions", "events")
+    make_topics(inside, *topics, partitions=1)
+    feed(postgres, 1, transactions_max=5)
+    ended = threading.Event()
+    thread = capture_beside(
+        source_of(postgres, *topics),
+        place.bootstrap,
+        settings=dict(connection_options(place.brokers).kafka),
+        goes_on=lambda: not ended.is_set(),
+        ended=ended.set,
+    )
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while told(committed_records(inside, "changes")) != products(postgres):
+            assert time.monotonic() < deadline, "the rows were not captured"
+            assert not ended.is_set(), "the capture has ended"
+    finally:
+        ended.set()
+        thread.join(PATIENCE_SECONDS)
+
+
+def test_the_switch_of_replay_logs_in(secured: SecuredNode, place: Place) -> None:
+    make_topics(secured.addresses["PLAINTEXT"], LEDGER, partitions=1)
+    assert ledger_ends(place) == {TopicPartition(LEDGER, 0): 0}
