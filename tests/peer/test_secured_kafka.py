@@ -8,9 +8,14 @@ import pytest
 
 from rig.apache_kafka.secured import CommandFailed, SecuredKafka, run_penstock
 from rig.logins.login import Login
+from rig.logins.secured import MECHANISMS
+from rig.numbered_rows import judge_topic, write_numbers
 from rig.spark_driving import DriverError, SparkDriver, decoded
+from rig.spark_query import Carrying
 
-WAYS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "certificate")
+CERTIFICATE = "certificate"
+WAYS = (*MECHANISMS, CERTIFICATE)
+ROWS = 24
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +34,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
 
 
 def entrance(kafka: SecuredKafka, way: str) -> tuple[str, Login]:
-    if way == "certificate":
+    if way == CERTIFICATE:
         return kafka.addresses["SSL"], kafka.by_certificate()
-    return kafka.addresses["SASL_SSL"], kafka.by_scram(way)
+    return kafka.addresses["SASL_SSL"], kafka.by_sasl(way)
 
 
 def command(folder: Path, bootstrap: str, login: Login, *arguments: str, input: str = "") -> str:
@@ -77,7 +82,7 @@ def test_a_wrong_password_is_one_clear_line(kafka: SecuredKafka, tmp_path: Path)
     assert "wrong" not in line
 
 
-@pytest.mark.parametrize("way", WAYS[1:])
+@pytest.mark.parametrize("way", WAYS)
 def test_spark_writes_and_reads(driver: SparkDriver, kafka: SecuredKafka, way: str) -> None:
     bootstrap, login = entrance(kafka, way)
     topic = f"spark-{way}"
@@ -88,6 +93,28 @@ def test_spark_writes_and_reads(driver: SparkDriver, kafka: SecuredKafka, way: s
     read = driver.ask("read", format="penstock", options={**options, "subscribe": topic})
     found = {(row["key"], row["value"]) for row in decoded(read)}
     assert found == {(row["key"].encode(), row["value"].encode()) for row in rows}
+
+
+@pytest.mark.parametrize("way", ["OAUTHBEARER", CERTIFICATE])
+def test_a_query_carries_topic_to_topic(
+    driver: SparkDriver, kafka: SecuredKafka, tmp_path: Path, way: str
+) -> None:
+    (bootstrap, login), inside = entrance(kafka, way), kafka.addresses["PLAINTEXT"]
+    source, sink = f"from-{way}", f"to-{way}"
+    for topic in (source, sink):
+        run_penstock("topics", "create", topic, "--bootstrap", inside)
+    write_numbers(inside, source, range(ROWS))
+    options = spark_options(bootstrap, login)
+    carrying = Carrying(
+        bootstrap=bootstrap,
+        source=source,
+        sink=sink,
+        checkpoint=str(tmp_path / "checkpoint"),
+        reader_options=options,
+        writer_options=options,
+    )
+    assert driver.carry(carrying) == [0]
+    assert not judge_topic(inside, sink, count=ROWS, ids=sink).faults
 
 
 def test_spark_is_told_of_a_wrong_password(driver: SparkDriver, kafka: SecuredKafka) -> None:

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class ApacheKafka:
         folder: Path,
         settings: dict[str, str],
         listener: tuple[str, str] | None = None,
+        java_properties: Mapping[str, str] | None = None,
     ) -> None:
         protocol, address = ("", "") if listener is None else listener
         more = "" if listener is None else f",{protocol}://{address}"
@@ -37,7 +38,9 @@ class ApacheKafka:
         self.bootstrap = self._port.address
         self.controller = self._controller_port.address
         self._log = folder / "server.log"
-        self._serve = java_command(jars, heap_mib=512, folder=folder, log_level="INFO")
+        self._serve = java_command(
+            jars, heap_mib=512, folder=folder, log_level="INFO", properties=java_properties
+        )
         self._process: subprocess.Popen[bytes] | None = None
         properties = folder / "server.properties"
         self._serve += ["kafka.Kafka", str(properties)]

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 COMPILE_SECONDS_MAX = 240
@@ -27,8 +27,11 @@ def java_command(
     folder: Path,
     classes: Path | None = None,
     log_level: str = "WARN",
+    properties: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The command up to the main class; `folder` takes the logging set-up."""
+    """The command up to the main class; `folder` takes the logging set-up. `properties` are those
+    of the process.
+    """
     logging = folder / "log4j2.properties"
     logging.write_text(QUIET_LOGGING, encoding="utf-8")
     return [
@@ -39,6 +42,7 @@ def java_command(
         "-Xshare:auto",
         f"-Dtest.log.level={log_level}",
         f"-Dlog4j2.configurationFile={logging}",
+        *(f"-D{name}={value}" for name, value in (properties or {}).items()),
         "-cp",
         f"{jars}/*" if classes is None else f"{jars}/*{os.pathsep}{classes}",
     ]

@@ -17,6 +17,7 @@ from rig.sasl import PLAIN_MODULE, SCRAM_MODULE
 from rig.served_cluster import ServedCluster
 from rig.tls_files import TlsFiles
 
+HOUR_SECONDS = 3600
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 USERS = {"node": "node-secret", "alice": "alice-secret"}
 BRISK = {
@@ -36,7 +37,7 @@ class Credentials:
         self.files = TlsFiles(folder / "authority")
         self.foreign = TlsFiles(folder / "foreign")
         self.tokens = TokenIssuer(folder)
-        self.token = self.tokens.token("token")
+        self.token = self.tokens.token("token", seconds=HOUR_SECONDS)
         self.certificate = self.files.client("alice")
 
     def by_sasl(self, mechanism: str) -> Login:
