@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -441,6 +442,74 @@ def test_a_topic_that_cannot_be_written_is_tried_again(
         [gone] = admin.delete_topics([TOPIC]).values()
         gone.result(WAIT_SECONDS)
         until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+
+
+def delete_topic(node: RunningNode) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    [gone] = admin.delete_topics([TOPIC]).values()
+    gone.result(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("over_a_restart", [False, True])
+def test_alerts_that_fire_are_written_again_to_a_topic_that_was_made_anew(
+    tmp_path: Path, over_a_restart: bool
+) -> None:
+    alert = "PenstockDiskFilling"
+    disk = FillingDisk()
+    disk.free_part = 0.1
+    settings = {"penstock_alerts_disk_ratio": "0.8"}
+    with receiver() as hook:
+        if over_a_restart:  # what was told before it is known from the topic alone
+            with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
+                until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+        with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
+            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+            [before] = states_in_topic(node)
+            delete_topic(node)
+            create(node, TOPIC, **{"cleanup.policy": "compact"})
+            until("it is there again", lambda: states_in_topic(node) == {before: "firing"})
+            disk.free_part = 0.5
+            until("its end is there too", lambda: states_in_topic(node) == {before: "cleared"})
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+def test_an_alert_that_makes_its_topic_anew_is_not_alone_in_it(tmp_path: Path) -> None:
+    disk = FillingDisk()
+    disk.free_part = 0.1
+    with (
+        receiver() as hook,
+        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node,
+    ):
+        until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+        [before] = states_in_topic(node)
+        delete_topic(node)
+        create(node, "orders")
+        write(node, "orders", 3, age_ms=HOUR_MS)
+        consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "billing"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        consumer.close()
+        lag = "1/PenstockGroupLagSeconds/billing orders"
+        until("both are there", lambda: {before, lag} <= states_in_topic(node).keys())
+        assert set(states_in_topic(node).values()) == {"firing"}
+
+
+def test_of_several_reports_that_cannot_be_written_each_is_looked_at(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FillingDisk()
+    directories = f"{tmp_path / 'one'},{tmp_path / 'two'}"
+    with (
+        receiver() as hook,
+        node_with_alerts(
+            tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8", log_dirs=directories
+        ) as node,
+    ):
+        create(node, TOPIC, **{"max.message.bytes": "10"})
+        disk.free_part = 0.1
+        hook.until("PenstockDiskFilling", "firing", times=2)
+        until("it is logged", lambda: "alerts not written to their topic" in caplog.text)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 LOADED = """

@@ -110,6 +110,7 @@ class NodeAlerts:
             ),
             known=self._known,
             told=[one.add for one in (self._topic, self._webhook) if one is not None],
+            hold=None if self._topic is None else self._topic.hold,
             node_id=config.node_id,
             is_broker=broker is not None,
             interval_ms=settings.penstock_alerts_interval_ms,

@@ -1,13 +1,15 @@
 """The topic of the alerts: made when the first one fires, written and read like any other topic.
 
 The node is a client of its cluster here: it connects when there is something to write, and hangs up
-afterwards. What cannot be written waits, and is tried again.
+afterwards. What cannot be written waits, and is tried again. A topic that was deleted is made again
+with the next report of any node; each node then writes what fires there once more (`hold`).
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 
+from penstock.alerts.machine import State
 from penstock.alerts.report import Report
 from penstock.broker.alerts.waiting_reports import WaitingReports
 from penstock.broker.controller.controller_link import ControllerLink
@@ -16,10 +18,11 @@ from penstock.client.admin.alert_reports import read_reports
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Unreachable
 from penstock.client.produce.accumulator import BatchRules
-from penstock.client.produce.producer import Producer, ProducerRules
+from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.metadata.image.image import Image
 from penstock.model.error import RequestError
 from penstock.model.events import ALERT_TOPIC_FAILED
+from penstock.model.identity import TopicId
 from penstock.model.limit import ALERT_TOPIC_MS_MAX, ALERT_TOPIC_RETRY_MS
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.event_log import tell
@@ -54,20 +57,42 @@ class AlertTopic:
         self._controller = controller
         self._image = image
         self._waiting = WaitingReports("topic")
+        self._holders: dict[bytes, TopicId] = {}  # the topic with the report of a firing alert
 
     def add(self, report: Report) -> None:
         self._waiting.add(report)
 
+    def hold(self, firing: Collection[Report]) -> None:
+        """These fire now. A report that is in a topic of this name that has been deleted is written
+        again, once there is another one.
+        """
+        keys = {report.key for report in firing}
+        self._holders = {key: one for key, one in self._holders.items() if key in keys}
+        topic_id = self._topic_id()
+        if topic_id is None:
+            return
+        waiting = self._waiting.keys
+        for report in firing:
+            if self._waiting.is_full:
+                return  # the rest when there is room
+            if self._holders.get(report.key) != topic_id and report.key not in waiting:
+                self._waiting.add(report)
+
     async def known(self) -> Collection[Report] | None:
         """The last report of each alert; None when they cannot be read now."""
-        if self._name not in self._image().topics_by_name:
+        topic_id = self._topic_id()
+        if topic_id is None:
             return ()
         try:
             async with asyncio.timeout(ALERT_TOPIC_MS_MAX / 1000), self._entered() as cluster:
-                return (await read_reports(cluster, self._name)).values()
+                reports = await read_reports(cluster, self._name)
         except (ClientError, TimeoutError) as error:
             logger.info("alerts topic=%s read=false reason=%r", self._name, error)
             return None
+        for key, report in reports.items():
+            if report.state is State.FIRING:
+                self._holders[key] = topic_id
+        return reports.values()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -110,23 +135,57 @@ class AlertTopic:
             raise Unreachable(f"the topic could not be created: {result.error_message}")
 
     async def _write(self, reports: Sequence[Report]) -> None:
-        async with self._entered() as cluster, Producer(cluster, rules=RULES) as producer:
-            deliveries = [
-                await producer.send(
-                    self._name,
-                    report.body,
-                    key=report.key,
-                    timestamp_ms=report.at_ms,
-                    partition=PARTITION,
-                )
-                for report in reports
-            ]
-            for report, delivery in zip(reports, deliveries, strict=True):
-                await delivery
-                self._waiting.sent(report)
+        topic_id = self._topic_id()
+        deliveries: list[Delivery] = []
+        try:
+            async with self._entered() as cluster, Producer(cluster, rules=RULES) as producer:
+                for report in reports:
+                    delivery = await producer.send(
+                        self._name,
+                        report.body,
+                        key=report.key,
+                        timestamp_ms=report.at_ms,
+                        partition=PARTITION,
+                    )
+                    deliveries.append(delivery)
+                await producer.flush()
+        finally:
+            # Every delivery is looked at, whatever became of the others or ended the attempt.
+            errors = [_error_of(delivery) for delivery in deliveries]
+            self._note_written(reports, errors, topic_id)
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def _note_written(
+        self,
+        reports: Sequence[Report],
+        errors: Sequence[BaseException | None],
+        topic_id: TopicId | None,
+    ) -> None:
+        """Up to the first that was not written: what follows it is written again, behind it."""
+        for report, error in zip(reports, errors, strict=False):
+            if error is not None:
+                return
+            self._waiting.sent(report)
+            if report.state is State.FIRING and topic_id is not None:
+                self._holders[report.key] = topic_id
+
+    def _topic_id(self) -> TopicId | None:
+        topic = self._image().topics_by_name.get(self._name)
+        return None if topic is None else topic.topic_id
 
     def _entered(self) -> Cluster:
         cluster = self._client()
         if cluster is None:
             raise Unreachable("no broker is known yet")
         return cluster
+
+
+def _error_of(delivery: Delivery) -> BaseException | None:
+    """Why a record may not be in the log, when its producer has been closed."""
+    if not delivery.done():
+        delivery.cancel()
+    if delivery.cancelled():
+        return ClientError("the producer was closed")
+    return delivery.exception()

@@ -6,7 +6,7 @@ that it is neither told twice nor left as firing for ever.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from penstock.alerts.machine import AlertKey, Alerts, State, Transition
@@ -35,20 +35,24 @@ class Evaluation:
         sources: FigureSources,
         known: Known,
         told: Iterable[Callable[[Report], None]],
+        hold: Callable[[Collection[Report]], None] | None,
         node_id: NodeId,
         is_broker: bool,
         interval_ms: int,
         clock: Clock,
     ) -> None:
+        """`told` gets what begins or ends to fire; `hold`, after each round, all that fires."""
         self._alerts = alerts
         self._sources = sources
         self._known = known
         self._told = tuple(told)
+        self._hold = hold
         self._node_id = node_id
         self._is_broker = is_broker
         self._interval_ms = interval_ms
         self._clock = clock
         self._adopted: frozenset[Scope] = frozenset()  # scopes whose earlier alerts are known
+        self._firing: dict[AlertKey, Report] = {}  # as they were told
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -61,6 +65,7 @@ class Evaluation:
         snapshot = await self._sources.snapshot()
         for transition in self._alerts.evaluate(snapshot):
             self._tell(transition)
+        self._hold_firing()
         if self._alerts.left_out:
             logger.warning("alerts left_out=%d reason=too many subjects", self._alerts.left_out)
 
@@ -74,13 +79,21 @@ class Evaluation:
         if reports is None:
             return  # asked again in the next round
         self._adopted |= wanted
-        keys = [
-            AlertKey(one.alert, one.subject)
+        known = {
+            AlertKey(one.alert, one.subject): one
             for one in reports
             if one.state is State.FIRING and one.scope in wanted
             if one.scope is Scope.CLUSTER or one.node == self._node_id
-        ]
-        self._alerts.adopt(keys, now_ms=self._clock.monotonic_ms())
+        }
+        self._alerts.adopt(known, now_ms=self._clock.monotonic_ms())
+        self._firing |= known
+
+    def _hold_firing(self) -> None:
+        """Without an await since they were told: what waits to be written is known as waiting."""
+        present = {AlertKey(one.rule.name, one.subject) for one in self._alerts.firing()}
+        self._firing = {key: one for key, one in self._firing.items() if key in present}
+        if self._hold is not None:
+            self._hold(self._firing.values())
 
     def _tell(self, transition: Transition) -> None:
         rule = transition.rule
@@ -99,5 +112,6 @@ class Evaluation:
             is_broker=self._is_broker,
             now_ms=self._clock.now_ms(),
         )
+        self._firing[AlertKey(rule.name, transition.subject)] = report
         for told in self._told:
             told(report)

@@ -23,8 +23,16 @@ class WaitingReports:
     def __len__(self) -> int:
         return len(self._reports)
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._reports) >= ALERT_REPORTS_WAITING_MAX
+
+    @property
+    def keys(self) -> frozenset[bytes]:
+        return frozenset(report.key for report in self._reports)
+
     def add(self, report: Report) -> None:
-        if len(self._reports) >= ALERT_REPORTS_WAITING_MAX:
+        if self.is_full:
             self._reports.popleft()
             logger.warning("alerts to=%s given_up=1 reason=too many wait", self._to)
         self._reports.append(report)
