@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.records.build import build_batch
 from penstock.records.record import Record
+from penstock.wire.api import ApiKey
 from penstock.wire.header import encode_request
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.fetch import FetchPartition
@@ -238,6 +240,22 @@ def test_errors_are_counted_by_api_and_code(node: RunningNode, dialogue: Dialogu
         ("Produce", "UNKNOWN_TOPIC_OR_PARTITION"): 1,
         ("Heartbeat", "NOT_COORDINATOR"): 1,
         ("Metadata", "UNKNOWN_TOPIC_OR_PARTITION"): 1,
+    }
+
+
+def test_api_versions_of_an_unknown_version_is_an_error(
+    node: RunningNode, dialogue: Dialogue
+) -> None:
+    from_the_future = struct.pack(">hhihx", ApiKey.API_VERSIONS, 99, 7, -1)
+    host, port = node.bootstrap.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), WAIT_SECONDS) as client:
+        client.sendall(len(from_the_future).to_bytes(4, "big") + from_the_future)
+        assert client.recv(8)[4:] == (7).to_bytes(4, "big")
+    nobody = ApiVersionsRequest(client_software_name="-", client_software_version="1")
+    dialogue.exchange(nobody, version=4)
+    assert errors(told_by(node)) == {
+        ("ApiVersions", "UNSUPPORTED_VERSION"): 1,
+        ("ApiVersions", "INVALID_REQUEST"): 1,
     }
 
 

@@ -103,7 +103,7 @@ class Dispatch:
             raise CloseConnection(f"malformed request header: {error}") from error
         api = self._apis.get(header.api_key)
         if api is None or header.api_key << 16 | header.api_version not in self._served:
-            return refuse_unserved(api, header)
+            return refuse_unserved(api, header, self.stats)
         try:
             # What follows the message is passed over, as in Apache Kafka: librdkafka 2 ends a
             # MetadataRequest for all topics with three bytes that nothing asks for.
@@ -142,7 +142,7 @@ def is_served(api: AnyApi, version: int) -> bool:
     return advertised.min <= version <= advertised.max and known.min <= version <= known.max
 
 
-def refuse_unserved(api: AnyApi | None, header: RequestHeader) -> Parts:
+def refuse_unserved(api: AnyApi | None, header: RequestHeader, stats: RequestStats | None) -> Parts:
     """The one reply that every client reads whatever it asked; else CloseConnection."""
     if api is None:
         raise CloseConnection(f"API key {header.api_key} is not served")
@@ -150,7 +150,10 @@ def refuse_unserved(api: AnyApi | None, header: RequestHeader) -> Parts:
         raise CloseConnection(
             f"version {header.api_version} of {api.key.name} is not served, only {api.versions}"
         )
-    return encode_response(header.correlation_id, unsupported_version(api.versions), 0)
+    response = unsupported_version(api.versions)
+    if stats is not None:
+        stats.note_errors(header.api_key, response)
+    return encode_response(header.correlation_id, response, 0)
 
 
 async def finish(
