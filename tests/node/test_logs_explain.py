@@ -198,7 +198,13 @@ def test_refused_writes_are_explained(cluster: ReplicatedCluster) -> None:
     assert shrunk["min_insync"] == 2 > len(shrunk["isr"])
     failed: list[KafkaError] = []
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "log_level": QUIET, "retries": 0, "acks": "all"}
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "log_level": QUIET,
+            "client.id": "till-7",
+            "retries": 0,
+            "acks": "all",
+        }
     )
     producer.produce("pair", b"1", on_delivery=lambda error, _: failed.append(error))
     producer.flush(60)
@@ -207,6 +213,9 @@ def test_refused_writes_are_explained(cluster: ReplicatedCluster) -> None:
     assert refused["node"] == state.leader
     assert refused["partition"] == "pair-0"
     assert "required: 2" in refused["reason"]
+    # And whose they were.
+    assert refused["client_id"] == "till-7"
+    assert isinstance(refused["correlation_id"], int)
 
 
 def test_hostile_names_are_one_harmless_line(cluster: ReplicatedCluster) -> None:

@@ -255,7 +255,7 @@ PRODUCE_REFUSED = event(
     "produce.refused",
     Level.WARNING,
     "produce refused",
-    "partition error reason",
+    "partition error reason client_id correlation_id",
     "NOT_ENOUGH_REPLICAS: see partition.isr_shrunk of the controller for the partition, and bring"
     " its brokers back. INVALID_PRODUCER_EPOCH: a zombie, which another client has replaced.",
     subject="error",

@@ -119,6 +119,12 @@ def transactional_id_of(frame: memoryview) -> str:
     return frame[at + 1 : at + frame[at]].tobytes().decode("ascii")
 
 
+def client_id_of(frame: memoryview) -> str:
+    """Of a request that `read_single_produce` has read; what is no text is shown all the same."""
+    size = _UNPACK_HEADER(frame)[3]
+    return frame[_HEADER_BYTES : _HEADER_BYTES + size].tobytes().decode("utf-8", "replace")
+
+
 def _is_plain(head: bytes, at: int, size: int) -> bool:
     """Whether it is short text that needs no decoding to be known as well-formed."""
     return 0 < size < 127 and head[at : at + size].isascii()

@@ -132,6 +132,20 @@ def test_acks_nobody_knows(ways: Ways) -> None:
     assert short == long
 
 
+def test_both_ways_log_whose_batch_was_refused(
+    ways: Ways, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic_id = ways.create_topic("t")
+    for epoch in (1, 0):  # the second is a zombie's
+        batch = produced(producer_id=1, epoch=epoch, sequence=0)
+        short, long = ways.answers(produce_request("t", batch, topic_id=topic_id), 13)
+        assert short == long
+    lines = [line for line in caplog.messages if line.startswith("produce refused ")]
+    assert len(lines) == 2
+    for line in lines:
+        assert line.endswith(" client_id=test correlation_id=7")
+
+
 def test_all_acks_wait_for_followers(ways: Ways) -> None:
     topic_id = ways.create_topic("t", replicas=(NODE, OTHER))
     request = produce_request("t", produced(), topic_id=topic_id, acks=-1)

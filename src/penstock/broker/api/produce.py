@@ -46,7 +46,7 @@ from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.transactions.enlist import Enlisted
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
-from penstock.wire.header import encode_response
+from penstock.wire.header import RequestHeader, encode_response
 from penstock.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -55,7 +55,12 @@ from penstock.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.wire.single_produce import encode_single_ack, read_single_produce, transactional_id_of
+from penstock.wire.single_produce import (
+    client_id_of,
+    encode_single_ack,
+    read_single_produce,
+    transactional_id_of,
+)
 from penstock.world.errors import DiskError
 
 EMPTY: Final = b""
@@ -181,6 +186,8 @@ def _produce(
                     now_ms=now_ms,
                     guard=None if verified is None else verified.outcome(found.name),
                 )
+                if isinstance(outcome, Refusal):
+                    outcome = refused_append(data.index, outcome, found, context.header)
                 if not isinstance(outcome, Appended):
                     found.traffic.failed_produces += 1
                     if request.transactional_id is None:
@@ -277,6 +284,9 @@ def answer_single(
             listener=listener,
             deadline_ms=received_ms + timeout_ms,
         )
+    if isinstance(outcome, Refusal):
+        header = RequestHeader(ApiKey.PRODUCE, version, correlation_id, client_id_of(frame))
+        outcome = refused_append(index, outcome, found, header)
     found.traffic.failed_produces += 1
     if not transactional:
         refuse_unverified_writer(outcome, records)
@@ -319,14 +329,14 @@ def _append(
     version: int,
     now_ms: int,
     guard: Guard | Unverified | None,
-) -> Appended | PartitionProduceResponse:
-    """What was appended, or the reply that tells why nothing was."""
+) -> Appended | Refusal | PartitionProduceResponse:
+    """What was appended, or why nothing was, as a reply unless the leader refused it."""
     data = records if isinstance(records, memoryview) else memoryview(records or EMPTY)
     if isinstance(guard, Unverified):
         partition.note_refused(data, guard.code, now_ms=now_ms)
         return refused(index, guard.code, guard.message)
     try:
-        outcome = partition.append(
+        return partition.append(
             data,
             all_acks=acks == ACKS_ALL,
             zstd_allowed=version >= ZSTD_FROM,
@@ -338,9 +348,6 @@ def _append(
     except DiskError as error:
         services.partitions.append_failed(partition, error)
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, error.reason)
-    if isinstance(outcome, Refusal):
-        return refused_append(index, outcome, partition)
-    return outcome
 
 
 def _each_once(topics: list[TopicProduceData]) -> list[TopicProduceData]:

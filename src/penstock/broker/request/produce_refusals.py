@@ -14,6 +14,7 @@ from penstock.records.errors import InvalidBatch, NotOneBatch
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Partition
 from penstock.wire.codec import Buffer
+from penstock.wire.header import RequestHeader
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -69,11 +70,20 @@ def refuse_version(version: int, *, has_reply: bool) -> NoReturn:
     raise RequestError(ErrorCode.UNSUPPORTED_VERSION, message)
 
 
-def refused_append(index: int, refusal: Refusal, partition: Partition) -> PartitionProduceResponse:
+def refused_append(
+    index: int, refusal: Refusal, partition: Partition, header: RequestHeader
+) -> PartitionProduceResponse:
     code, message = refusal.code, refusal.message
     if code in LOGGED:
-        name = str(partition.name)
-        tell(logger, PRODUCE_REFUSED, partition=name, error=code.name, reason=message)
+        tell(
+            logger,
+            PRODUCE_REFUSED,
+            partition=str(partition.name),
+            error=code.name,
+            reason=message,
+            client_id=header.client_id,
+            correlation_id=header.correlation_id,
+        )
     return refused(index, code, message, start_offset=partition.log.start_offset)
 
 
