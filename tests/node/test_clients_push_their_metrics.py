@@ -11,6 +11,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.model.error import ErrorCode
+from penstock.model.limit import TELEMETRY_SUBSCRIPTIONS_MAX
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -26,6 +27,7 @@ from rig.running_node import RunningNode, running_node
 from rig.scraping import Scraped, scrape, scrape_open_metrics, scrape_until
 
 CLIENT_METRICS = 16
+SET, DELETE = 0, 1
 WAIT_SECONDS = 60
 PREFIX = "penstock_client_"
 PUSHES = "penstock_telemetry_pushes_total"
@@ -42,18 +44,31 @@ def url_of(node: RunningNode) -> str:
     return f"http://{node.node.metrics_address}/metrics"
 
 
-def subscribe(node: RunningNode, **config: str) -> None:
+def subscribe(node: RunningNode, *names: str, **config: str | None) -> None:
+    """To the same by all these names; None removes a setting."""
     changes = [
-        AlterableConfig(name=name.replace("_", "."), config_operation=0, value=value)
+        AlterableConfig(
+            name=name.replace("_", "."), config_operation=SET if value else DELETE, value=value
+        )
         for name, value in config.items()
     ]
-    resource = AlterConfigsResource(
-        resource_type=CLIENT_METRICS, resource_name="all", configs=changes
-    )
+    resources = [
+        AlterConfigsResource(resource_type=CLIENT_METRICS, resource_name=name, configs=changes)
+        for name in names or ("all",)
+    ]
     dialogue = Dialogue(node.bootstrap, "unused")
-    request = IncrementalAlterConfigsRequest(resources=[resource])
-    [reply] = dialogue.exchange(request, version=1).responses
-    assert reply.error_code == ErrorCode.NONE, reply.error_message
+    request = IncrementalAlterConfigsRequest(resources=resources)
+    for reply in dialogue.exchange(request, version=1).responses:
+        assert reply.error_code == ErrorCode.NONE, reply.error_message
+
+
+def asked_for(node: RunningNode) -> list[str]:
+    """Of a client that nobody knows yet."""
+    dialogue = Dialogue(node.bootstrap, "unused")
+    metrics = dialogue.exchange(GetTelemetrySubscriptionsRequest(), version=0).requested_metrics
+    dialogue.close()
+    assert isinstance(metrics, list)
+    return metrics
 
 
 def of_clients(told: Scraped) -> set[str]:
@@ -145,6 +160,20 @@ def test_subscriptions_survive_a_restart(tmp_path: Path) -> None:
     assert reply.requested_metrics == ["org.a", "org.b"]
     assert reply.push_interval_ms == 5000
     assert reply.telemetry_max_bytes == 1_048_576
+
+
+def test_of_too_many_subscriptions_the_first_by_name_are_used(
+    node: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"s-{number:03}" for number in range(TELEMETRY_SUBSCRIPTIONS_MAX)]
+    subscribe(node, *names, metrics="org.a")
+    subscribe(node, "t-000", metrics="org.t")
+    assert asked_for(node) == ["org.a"]
+    assert "subscription='t-000' used=false" in caplog.text
+    subscribe(node, "r-000", metrics="org.r")
+    assert asked_for(node) == ["org.a", "org.r"]
+    subscribe(node, "r-000", names[0], metrics=None)
+    assert asked_for(node) == ["org.a", "org.t"]
 
 
 def test_a_costly_subscription_is_named_in_the_log(

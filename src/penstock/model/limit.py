@@ -142,6 +142,8 @@ ALERT_WEBHOOK_TRIES_MAX = 5
 ALERT_WEBHOOK_BACKOFF_MS = 500  # after the first failed try; doubled after each further one
 # Metrics that clients push
 TELEMETRY_INSTANCES_MAX = 16_384  # clients whose subscriptions are known, as in Apache Kafka
+TELEMETRY_SUBSCRIPTIONS_MAX = 100  # each is matched with each client; others are left out
+TELEMETRY_PREFIXES_MAX = 200  # names, or beginnings of names, that one client is asked for
 TELEMETRY_INSTANCE_MS_MIN = 60_000  # a silent client is forgotten after it, or three intervals
 TELEMETRY_SERIES_MAX = 20_000  # of all clients
 TELEMETRY_SERIES_PER_CLIENT_MAX = 1_000

@@ -33,7 +33,8 @@ from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.topic_rules import MIN_IN_SYNC
 from penstock.model.configs import ResourceKind
-from penstock.model.settings.client_metrics import parse_subscription
+from penstock.model.limit import TELEMETRY_SUBSCRIPTIONS_MAX as SUBSCRIPTIONS_MAX
+from penstock.model.settings.client_metrics import Subscription, parse_subscription
 from penstock.model.settings.setting import InvalidSetting
 from penstock.node.authorization import authorizer_of
 from penstock.node.config import NodeConfig
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CLIENT_METRICS = ResourceKind.CLIENT_METRICS
 TELEMETRY = "penstock.metrics.telemetry.client_telemetry"
 
 
@@ -160,6 +162,7 @@ class BrokerParts:
             clock=world.clock,
         )
         self._telemetry = None
+        self._subscriptions: frozenset[str] = frozenset()  # to metrics of clients, as used
         if settings.penstock_metrics_address is not None:
             self._telemetry = self._made_telemetry()
         apis = SERVED_WITHOUT_TELEMETRY if self._telemetry is None else SERVED
@@ -236,19 +239,27 @@ class BrokerParts:
         )
 
     def _subscribe(self, delta: Delta, image: Image) -> None:
-        """Subscriptions to the metrics of clients, as they are now."""
+        """Subscriptions to the metrics of clients, as they are now. If there are too many, all
+        brokers use the same ones: the first by name.
+        """
         assert self._telemetry is not None
-        for kind, name in delta.configs_changed:
-            if kind != ResourceKind.CLIENT_METRICS:
-                continue
-            config = image.config(kind, name)
-            subscription = None
-            try:
-                subscription = parse_subscription(config) if config else None
-            except InvalidSetting as error:
-                # Apache Kafka wrote it: patterns of Java can do more than ours.
-                logger.warning("client metrics subscription=%r used=false reason=%s", name, error)
-            self._telemetry.subscribe(name, subscription)
+        changed = {name for kind, name in delta.configs_changed if kind == CLIENT_METRICS}
+        if not changed:
+            return
+        names = sorted(name for kind, name in image.configs if kind == CLIENT_METRICS)
+        used, left_out = names[:SUBSCRIPTIONS_MAX], names[SUBSCRIPTIONS_MAX:]
+        used_before, self._subscriptions = self._subscriptions, frozenset(used)
+        for name in used_before.difference(used):
+            self._telemetry.subscribe(name, None)
+        for name in used:
+            if name in changed or name not in used_before:
+                self._telemetry.subscribe(name, _subscription(name, image))
+        for name in left_out:
+            if name in changed:
+                logger.warning(
+                    "client metrics subscription=%r used=false reason=there are %d before it",
+                    name, SUBSCRIPTIONS_MAX,
+                )  # fmt: skip
 
     def _note_closed(self, peer: Address) -> None:
         assert self._telemetry is not None
@@ -399,6 +410,15 @@ class BrokerParts:
             )
             for listening in self._config.settings.client_listeners
         )
+
+
+def _subscription(name: str, image: Image) -> Subscription | None:
+    try:
+        return parse_subscription(image.config(CLIENT_METRICS, name))
+    except InvalidSetting as error:
+        # Apache Kafka wrote it: patterns of Java can do more than ours.
+        logger.warning("client metrics subscription=%r used=false reason=%s", name, error)
+        return None
 
 
 def _warn_of_costly(name: str) -> None:

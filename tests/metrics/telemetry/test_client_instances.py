@@ -12,7 +12,7 @@ from penstock.metrics.telemetry.instances import (
     subscription_id,
 )
 from penstock.model.error import ErrorCode
-from penstock.model.limit import TELEMETRY_INSTANCES_MAX
+from penstock.model.limit import TELEMETRY_INSTANCES_MAX, TELEMETRY_PREFIXES_MAX
 from penstock.model.settings.client_metrics import (
     CLIENT_METRICS_SETTINGS,
     INTERVAL_MS_DEFAULT,
@@ -117,6 +117,16 @@ def test_a_client_has_all_subscriptions_that_match_it_at_the_shortest_interval()
     broker.subscribe("others", metrics="org.c", interval_ms="1000", match="client_id=payment.*")
     broker.asks(0)
     assert (broker.metrics, broker.interval_ms) == (("org.a", "org.b"), 5_000)
+
+
+def test_a_client_is_asked_for_so_many_names_and_no_more() -> None:
+    names = [f"org.a{number:03}" for number in range(TELEMETRY_PREFIXES_MAX + 1)]
+    broker = Broker(metrics=",".join(reversed(names)))
+    broker.asks(0)
+    assert broker.metrics == tuple(names[:-1])
+    broker.subscribe("others", metrics="*")
+    broker.asks(0, instance=NO_ID)
+    assert broker.metrics == ("*",)
 
 
 def test_an_interval_above_five_minutes_counts_as_five_and_its_setting_says_so() -> None:

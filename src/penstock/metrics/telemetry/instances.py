@@ -13,8 +13,10 @@ knows them. As in Apache Kafka:
     pushes after its last push of all        INVALID_REQUEST
     any subscription changes                 the client begins anew
 
-Bounds: TELEMETRY_INSTANCES_MAX clients, of which the least recently seen is forgotten. Each
-subscription has a number of steps of its own to match a client; one that needs more does not match.
+Bounds: TELEMETRY_INSTANCES_MAX clients, of which the least recently seen is forgotten, and
+TELEMETRY_SUBSCRIPTIONS_MAX subscriptions. Each has a number of steps of its own to match a client;
+one that needs more does not match. A client is asked for TELEMETRY_PREFIXES_MAX names at most, the
+first ones in their order.
 """
 
 import struct
@@ -26,6 +28,8 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import (
     TELEMETRY_INSTANCE_MS_MIN,
     TELEMETRY_INSTANCES_MAX,
+    TELEMETRY_PREFIXES_MAX,
+    TELEMETRY_SUBSCRIPTIONS_MAX,
 )
 from penstock.model.regex.pattern import TooManySteps
 from penstock.model.settings.client_metrics import (
@@ -123,6 +127,7 @@ class ClientInstances:
         self._costly.discard(name)
         if subscription is not None:
             self._subscriptions[name] = subscription
+            assert len(self._subscriptions) <= TELEMETRY_SUBSCRIPTIONS_MAX, "others end before"
         elif self._subscriptions.pop(name, None) is None:
             return
         self._version += 1
@@ -197,7 +202,7 @@ class ClientInstances:
                 interval_ms = min(interval_ms, subscription.interval_ms)
         if ALL_METRICS in metrics:
             metrics = {ALL_METRICS}
-        wanted = tuple(sorted(metrics))
+        wanted = tuple(sorted(metrics)[:TELEMETRY_PREFIXES_MAX])
         return Instance(
             client=client,
             subscription_id=subscription_id(wanted, interval_ms, instance_id),
