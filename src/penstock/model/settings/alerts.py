@@ -3,13 +3,12 @@
 They are settings of the node like any other (`BrokerSettings.alerts` holds them).
 """
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from penstock.model.identity import METADATA_TOPIC
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.settings.listener import PORT_MAX
+from penstock.model.settings.listener import web_address
 from penstock.model.settings.setting import (
     Setting,
     SettingType,
@@ -29,9 +28,6 @@ from penstock.model.topic_name import (
     topic_name_error,
 )
 
-WEB_ADDRESS = re.compile(
-    r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?][!-~]*)?"
-)
 ALERTS_TOPIC = f"{OWN_TOPICS_PREFIX}alerts"
 
 
@@ -47,16 +43,6 @@ def _topic(text: str) -> str | None:
     for internal in (*sorted(INTERNAL_TOPICS), METADATA_TOPIC):
         if collision_key(text) == collision_key(internal):
             raise ValueError(f"{internal} is an internal topic: alerts need one of their own")
-    return text
-
-
-def _web_address(text: str) -> str | None:
-    """None for an empty text. Users and passwords are refused: they would not be sent."""
-    if not text:
-        return None
-    form = WEB_ADDRESS.fullmatch(text)
-    if form is None or not 0 < int(form["port"] or 1) <= PORT_MAX:
-        raise ValueError("It must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH")
     return text
 
 
@@ -79,7 +65,7 @@ class AlertSettings:
     penstock_alerts_webhook_url: str | None = declare(
         None,
         SettingType.PASSWORD,  # such addresses often hold a token
-        _web_address,
+        web_address,
         "Where each alert that fires or clears is sent, as JSON by HTTP POST; else nowhere.",
     )
     penstock_alerts_for_ms: int | None = declare(

@@ -11,6 +11,9 @@ from penstock.model.settings.setting import int32, items
 
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
+WEB_ADDRESS = re.compile(
+    r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?][!-~]*)?"
+)
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
 
@@ -147,6 +150,16 @@ def local_address(text: str) -> HostPort:
     if form is None or int(form[2]) > PORT_MAX:
         raise ValueError(f"An address must look like 127.0.0.1:9404 or 9404, and {text!r} does not")
     return HostPort(host=(form[1] or LOOPBACK).strip("[]"), port=int(form[2]))
+
+
+def web_address(text: str) -> str | None:
+    """None for an empty text. Users and passwords are refused: they would not be sent."""
+    if not text:
+        return None
+    form = WEB_ADDRESS.fullmatch(text)
+    if form is None or not 0 < int(form["port"] or 1) <= PORT_MAX:
+        raise ValueError("It must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH")
+    return text
 
 
 def protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
