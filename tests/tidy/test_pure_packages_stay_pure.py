@@ -26,6 +26,7 @@ PURE = (
     "planning",
     "metrics",
     "alerts",
+    "tracing",
 )
 STORED = ("log",)
 # Rules inside of a shell: what Spark is told, decides and reads, without Spark.

@@ -140,6 +140,14 @@ ALERT_TOPIC_RETRY_MS = 5_000
 ALERT_WEBHOOK_MS_MAX = 5_000  # for one request
 ALERT_WEBHOOK_TRIES_MAX = 5
 ALERT_WEBHOOK_BACKOFF_MS = 500  # after the first failed try; doubled after each further one
+
+# Traces
+TRACING_SPANS_WAITING_MAX = 8_192  # to be exported; those beyond are dropped, and counted
+TRACING_SPANS_PER_EXPORT_MAX = 512
+TRACING_EXPORT_INTERVAL_MS = 1_000
+TRACING_EXPORT_MS_MAX = 5_000  # for one export, with its retries
+TRACING_FLUSH_MS_MAX = 2_000  # for what waits when the node stops
+
 # Metrics that clients push
 TELEMETRY_INSTANCES_MAX = 16_384  # clients whose subscriptions are known, as in Apache Kafka
 TELEMETRY_SUBSCRIPTIONS_MAX = 100  # each is matched with each client; others are left out
