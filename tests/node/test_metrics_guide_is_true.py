@@ -64,12 +64,13 @@ def told_rows(told: Scraped) -> dict[str, tuple[str, str]]:
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     """A node that has one of everything: TLS, an error, a group that has missed a record, a
-    transaction, a throttle.
+    transaction, a throttle, traces.
     """
     folder = tmp_path_factory.mktemp("busy")
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         "penstock.metrics.address": "0",
+        "penstock.tracing.endpoint": "http://127.0.0.1:9",
         "log.cleaner.backoff.ms": "100",
         **TlsFiles(folder / "authority").node_settings(),
     }
@@ -171,6 +172,7 @@ def test_a_controller_tells_what_the_guide_says(tmp_path: Path) -> None:
         "controllers",
         "brokers",
         "nodes with TLS",
+        "nodes with traces",
     }
 
 

@@ -249,6 +249,20 @@ TRANSACTION_ABORTED = event(
     subject="transactional_id",
 )
 
+# Traces
+
+TRACING_STARTED = event(
+    "tracing.started", Level.INFO, "traces are exported", "endpoint sample", NOTHING
+)
+TRACING_FAILED = event(
+    "tracing.failed",
+    Level.WARNING,
+    "traces are not exported",
+    "endpoint spans reason",
+    "Check that the receiver runs and can be reached from this node. Logged once until an export"
+    " succeeds again; only traces are lost.",
+)
+
 # Writes that fail
 
 PRODUCE_REFUSED = event(

@@ -47,6 +47,7 @@ from penstock.world.tasks import TaskGroup
 if TYPE_CHECKING:
     from penstock.broker.network.authentication import Authentication
     from penstock.broker.replication.replicating import Replicating
+    from penstock.broker.request.request_tracing import RequestTracing
     from penstock.metrics.telemetry.client_telemetry import ClientTelemetry
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class BrokerParts:
         place: QuorumPlace,
         entrances: Mapping[str, Entrance],  # of the listeners with TLS
         authentications: "Mapping[str, Authentication]",  # of those with SASL
+        tracing: "RequestTracing | None" = None,
     ) -> None:
         self._world = world
         self._config = config
@@ -188,6 +190,7 @@ class BrokerParts:
             authorizer=authorizer_of(settings),
             directory_moves=self._directory_moves,
             telemetry=self._telemetry,
+            tracing=tracing,
         )
         if self._replicating is not None:
             self.services.in_sync_changes = self._replicating.in_sync_changes

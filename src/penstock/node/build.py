@@ -30,6 +30,7 @@ from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPart
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import Role
 from penstock.model.settings.listener import ListenAddress
+from penstock.model.settings.setting import InvalidSetting
 from penstock.model.settings.topic import TopicSettings
 from penstock.node.authentications import NodeLogins
 from penstock.node.bootstrap import read_bootstrap
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from penstock.node.alerts import NodeAlerts
     from penstock.node.connections import Connections
     from penstock.node.metrics import NodeMetrics
+    from penstock.node.tracing import NodeTracing
 
 logger = logging.getLogger(__name__)
 
@@ -169,6 +171,9 @@ class OpenNode:
             image=lambda: self.local.image,
             first_records=first_records,
         )
+        self._tracing: NodeTracing | None = None
+        if cluster.is_broker and settings.penstock_tracing_endpoint is not None:
+            self._tracing = self._made_tracing(settings.penstock_tracing_endpoint)
         self._connections: Connections | None = None
         self.controller: ControllerLink = self.local
         if cluster.quorum.listener is not None:
@@ -184,6 +189,7 @@ class OpenNode:
                 group=group,
                 security=security,
                 logins=logins,
+                tracing=None if self._tracing is None else self._tracing.replicas,
             )
             self.controller = self._connections.controller
         self.broker: BrokerParts | None = None
@@ -202,10 +208,13 @@ class OpenNode:
                 place=self._place,
                 entrances=security.entrances,
                 authentications=logins.by_listener,
+                tracing=None if self._tracing is None else self._tracing.requests,
             )
         self._stats = RequestStats()
+        if self._tracing is not None:
+            self._stats.tracing = self._tracing.requests
         has_alerts = config.settings.alerts.penstock_alerts_enable
-        if metrics_listener is not None or has_alerts:
+        if metrics_listener is not None or has_alerts or self._tracing is not None:
             for server in self._servers:
                 server.count_requests(self._stats)
         self._metrics: NodeMetrics | None = None
@@ -263,6 +272,8 @@ class OpenNode:
         self._group.start(self.local.run(peers), name="controller")
         if self._metrics is not None:
             self._metrics.open()
+        if self._tracing is not None:
+            self._tracing.open()
         if self._connections is not None:
             self._connections.open()
         if self.broker is not None:
@@ -290,6 +301,8 @@ class OpenNode:
             self._metrics.close()
         if self.broker is not None:
             await self.broker.drain(wait_ms=wait_ms)
+        if self._tracing is not None:
+            await self._tracing.close()
         await self.local.close()
         if self._connections is not None:
             await self._connections.close()
@@ -305,6 +318,8 @@ class OpenNode:
     def hang_up(self) -> None:
         if self._metrics is not None:
             self._metrics.close()
+        if self._tracing is not None:
+            self._tracing.abandon()
         if self._connections is not None:
             self._connections.hang_up()
         if self.broker is not None:
@@ -344,7 +359,20 @@ class OpenNode:
             broker=self.broker,
             servers=self._servers,
             stats=self._stats,
+            spans=None if self._tracing is None else self._tracing.spans,
         )
+
+    def _made_tracing(self, endpoint: str) -> "NodeTracing":
+        """A node that exports none does not import it, nor the library that it needs."""
+        try:
+            make: type[NodeTracing] = import_module("penstock.node.tracing").NodeTracing
+        except ModuleNotFoundError as missing:
+            raise InvalidSetting(
+                name="penstock.tracing.endpoint",
+                value=endpoint,
+                expected=f"It needs the library {missing.name}: pip install 'penstock[tracing]'",
+            ) from missing
+        return make(self._config, cluster_id=self._cluster_id)
 
     def _made_alerts(self, security: NodeSecurity, logins: NodeLogins) -> "NodeAlerts":
         """A node that evaluates none does not import them."""

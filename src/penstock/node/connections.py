@@ -11,6 +11,7 @@ stand in a module of their own.
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.broker.controller.active_controller import ActiveController
 from penstock.broker.controller.links import Links
@@ -37,6 +38,9 @@ from penstock.wire.messages.registration_parts import RegisteredListener
 from penstock.world.ports import Address, Listener, Network, World
 from penstock.world.tasks import TaskGroup
 
+if TYPE_CHECKING:  # not loaded by a node that exports no traces
+    from penstock.broker.replication.replica_tracing import ReplicaTracing
+
 
 class Connections:
     """`open` as soon as the replica of the metadata is: the others may wait for its vote."""
@@ -52,12 +56,14 @@ class Connections:
         group: TaskGroup,
         security: NodeSecurity,
         logins: NodeLogins,
+        tracing: "ReplicaTracing | None" = None,
     ) -> None:
         self._world = world
         self._config = config
         self._local = local
         self._group = group
         self._endpoints = place.member.endpoints
+        self._tracing = tracing
         node_id = config.node_id
         self._controller_links = Links(
             network=_network(world, security, config.cluster.quorum.listener),
@@ -110,6 +116,7 @@ class Connections:
             settings=self._config.settings.replication,
             clock=self._world.clock,
             tasks=self._group,
+            tracing=self._tracing,
         )
 
     def open(self) -> None:

@@ -24,6 +24,7 @@ from penstock.broker.metrics.replicas import replica_metrics
 from penstock.broker.metrics.requests import request_metrics
 from penstock.broker.metrics.scrape import Scrape
 from penstock.broker.metrics.topics import topic_metrics
+from penstock.broker.metrics.tracing import tracing_metrics
 from penstock.broker.metrics.transactions import transaction_metrics
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.log_directories import LogDirectories
@@ -32,6 +33,7 @@ from penstock.metadata.image.image import Delta, Image
 from penstock.node.broker_parts import BrokerParts
 from penstock.node.config import NodeConfig
 from penstock.node.metric_sources import certificate_source
+from penstock.tracing.span import SpanBuffer
 from penstock.world.ports import Address, Listener, World
 from penstock.world.tasks import TaskGroup
 
@@ -52,6 +54,7 @@ class NodeMetrics:
         broker: BrokerParts | None,
         servers: Iterable[Server],
         stats: RequestStats,
+        spans: SpanBuffer | None,  # of traces; None: none are exported
     ) -> None:
         cluster = config.cluster
         self._group = group
@@ -75,6 +78,8 @@ class NodeMetrics:
         certificates = certificate_source(world, config)
         if certificates is not None:
             sources.append(certificates)
+        if spans is not None:
+            sources.append(tracing_metrics(spans))
         if cluster.is_controller:
             sources.append(cluster_metrics(local))
             sources.append(election_metrics(local.count_elections()))

@@ -43,11 +43,20 @@ class Appended:
     base_offset: Offset
     end_offset: Offset  # the ack of all replicas waits for the high watermark to reach it
     log_append_time_ms: int  # NO_TIMESTAMP where the producer's own timestamps count
+    is_duplicate: bool  # it was appended before, and is sent again
 
-    def __init__(self, *, base_offset: Offset, end_offset: Offset, log_append_time_ms: int) -> None:
+    def __init__(
+        self,
+        *,
+        base_offset: Offset,
+        end_offset: Offset,
+        log_append_time_ms: int,
+        is_duplicate: bool = False,
+    ) -> None:
         self.base_offset = base_offset
         self.end_offset = end_offset
         self.log_append_time_ms = log_append_time_ms
+        self.is_duplicate = is_duplicate
 
 
 class Partition(LedReplica):
@@ -182,6 +191,7 @@ class Partition(LedReplica):
                 base_offset=plan.base_offset,
                 end_offset=Offset(plan.last_offset + 1),
                 log_append_time_ms=plan.timestamp_ms,
+                is_duplicate=True,
             )
         batch.assign(base_offset=plan.base_offset, leader_epoch=plan.leader_epoch)
         try:

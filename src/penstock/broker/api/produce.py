@@ -14,7 +14,7 @@ Copies: none here. The batch is checked, numbered and written where the connecti
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.broker.coordinators import verification
 from penstock.broker.coordinators.verification import TOPIC_IDS_FROM, Unverified, Verification
@@ -63,6 +63,9 @@ from penstock.wire.single_produce import (
 )
 from penstock.world.errors import DiskError
 
+if TYPE_CHECKING:  # nothing of it is loaded by a node that exports no traces
+    from penstock.broker.request.request_tracing import RequestTrace
+
 EMPTY: Final = b""
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -98,7 +101,10 @@ def handle(
                     answer.cancel()
                 raise CloseConnection("a transaction is written with acks")
             turn = Turn(services.verified_turns, producer_id)
-            return _produce_in_turn(services, _kept(request), context, verified, answer, turn)
+            trace = None if services.tracing is None else services.tracing.begin_late()
+            return _produce_in_turn(
+                services, _kept(request), context, verified, answer, turn, trace
+            )
         verification.note(verified, answer, version=version)
     try:
         return _produce(services, request, context, verified)
@@ -113,6 +119,7 @@ async def _produce_in_turn(
     verified: Verification,
     answer: Enlisted | RequestError | asyncio.Future[Any],
     turn: Turn,
+    trace: "RequestTrace | None",
 ) -> ProduceResponse:
     """Once it is verified, and what the producer sent before it is appended. The client waits for
     its request's time-out: after that it has given up, and a late append would be a surprise.
@@ -124,7 +131,11 @@ async def _produce_in_turn(
         if turn.earlier is not None:
             await asyncio.shield(turn.earlier)
         verification.note(verified, answer, version=context.header.api_version)
-        response = _produce(services, request, context, verified, encoded=False)
+        if trace is not None:
+            trace.verified_us = services.world.clock.monotonic_us()
+        response = _produce(services, request, context, verified, encoded=False, late=trace)
+        if trace is not None:
+            trace.appended_us = services.world.clock.monotonic_us()
     finally:
         verified.release()
         turn.end()
@@ -150,11 +161,15 @@ def _produce(
     verified: Verification | None,
     *,
     encoded: bool = True,
+    late: "RequestTrace | None" = None,
 ) -> ProduceResponse | ProduceAcks | None:
-    """`encoded`: the reply that waits for acks is sent as it is filled."""
+    """`encoded`: the reply that waits for acks is sent as it is filled. `late`: the trace of a
+    request that has waited before this.
+    """
     version = context.header.api_version
     acks = request.acks
     partitions = services.partitions
+    tracing = services.tracing
     now_ms = services.world.clock.now_ms()
     wrong_leader = False
     waiting: ProduceAcks | None = None
@@ -195,6 +210,16 @@ def _produce(
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
                 if isinstance(outcome, Appended):
+                    if tracing is not None and tracing.is_sampled(found, outcome):
+                        tracing.note(
+                            found,
+                            outcome,
+                            data.records,
+                            context.header,
+                            acks=acks,
+                            answer=answer,
+                            late=late,
+                        )
                     queue = _queue(services, found, outcome, acks=acks)
                     if queue is not None:
                         if waiting is None:
@@ -272,6 +297,10 @@ def answer_single(
             log_append_time_ms=outcome.log_append_time_ms,
             start_offset=found.log.start_offset,
         )
+        tracing = services.tracing
+        if tracing is not None and tracing.is_sampled(found, outcome):
+            header = RequestHeader(ApiKey.PRODUCE, version, correlation_id, client_id_of(frame))
+            tracing.note(found, outcome, records, header, acks=acks)
         queue = _queue(services, found, outcome, acks=acks)
         if queue is None:
             return ack

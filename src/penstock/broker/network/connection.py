@@ -21,7 +21,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.dispatch import Dispatch
@@ -31,14 +31,19 @@ from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.broker.request.request_stats import TimedRequest
 from penstock.model import limit
 from penstock.model.error import CloseConnection
+from penstock.wire.api import ApiKey
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.framing import FrameReader
 from penstock.world.errors import DiskError, NetworkError
 from penstock.world.ports import Buffer, Clock, FileRange, Stream
 from penstock.world.tasks import TaskGroup
 
+if TYPE_CHECKING:  # nothing of it is loaded by a node that exports no traces
+    from penstock.broker.request.request_tracing import RequestTracing
+
 logger = logging.getLogger(__name__)
 
+PRODUCE: Final = int(ApiKey.PRODUCE)
 IN_FLIGHT_MAX: Final = limit.REQUESTS_IN_FLIGHT_MAX
 UNSENT_BYTES_MAX: Final = limit.UNSENT_REPLY_BYTES_MAX
 UNANSWERED_BYTES_MAX: Final = limit.UNANSWERED_BYTES_MAX
@@ -123,6 +128,8 @@ class Connection:
         self._has_ended = True
         for reply in self._line:
             reply.abandon()
+        if self._stats is not None and self._stats.tracing is not None:
+            self._end_traces()
         self.stream.close()
         self._hold_less(0)
         self._unsent.forget(self)
@@ -217,6 +224,7 @@ class Connection:
     def _take(self, frame: memoryview, received_ms: int) -> None:
         stats = self._stats
         timed: TimedRequest | None = None
+        tracing: RequestTracing | None = None
         api_key = 0
         if stats is not None and len(frame) > 1:
             api_key = frame[1]
@@ -224,11 +232,17 @@ class Connection:
                 timed = TimedRequest(
                     api_key, received_us=self._received_us, started_us=self._clock.monotonic_us()
                 )
+            if api_key == PRODUCE:
+                tracing = stats.tracing
+                if tracing is not None:
+                    tracing.begin(self._clock.monotonic_us())
         answer = self._dispatch.answer(
             frame, peer=self.stream.peer, received_ms=received_ms, identity=self.identity
         )
         if stats is not None:
             stats.requests[api_key] += 1
+            if tracing is not None:
+                timed = self._traced(timed, tracing)
             if timed is not None:
                 timed.ready_us = timed.handled_us = self._clock.monotonic_us()
                 if answer is None:
@@ -261,6 +275,32 @@ class Connection:
         else:
             assert self._waiting is not None
             self._waiting.start(self._finish_later(reply, answer))
+
+    def _traced(self, timed: TimedRequest | None, tracing: "RequestTracing") -> TimedRequest | None:
+        """What is timed of the produce request at hand: more, if a batch of it is traced."""
+        trace = tracing.at_hand
+        if trace is None:
+            return timed
+        if timed is None:
+            timed = TimedRequest(
+                PRODUCE,
+                received_us=self._received_us,
+                started_us=tracing.started_us,
+                is_counted=False,
+            )
+        timed.trace = trace
+        return timed
+
+    def _end_traces(self) -> None:
+        """Of requests whose replies have not been sent."""
+        now_us = self._clock.monotonic_us()
+        for timed in self._timed_ready:
+            if timed.trace is not None:
+                timed.trace.lost(timed, now_us, is_answered=True)
+        for reply in self._line:
+            waiting = reply.timed
+            if waiting is not None and waiting.trace is not None:
+                waiting.trace.lost(waiting, now_us, is_answered=reply.is_filled)
 
     async def _finish_later(self, reply: PendingReply, answer: Coroutine[Any, Any, Parts]) -> None:
         reply.parts = await answer
@@ -349,12 +389,12 @@ class Connection:
             while self._ready:
                 parts, count, size_bytes = self._ready, self._in_ready, self._ready_bytes
                 self._ready, self._in_ready, self._ready_bytes = [], 0, 0
-                timed: list[TimedRequest] | None = None
-                if self._timed_ready:
-                    timed, self._timed_ready = self._timed_ready, []
+                timed_count = len(self._timed_ready)
                 await self._send(parts)
                 self._have_sent(count, size_bytes)
-                if timed is not None:
+                if timed_count:
+                    timed = self._timed_ready[:timed_count]
+                    del self._timed_ready[:timed_count]
                     self._note_sent(timed)
         finally:
             self._sending = False

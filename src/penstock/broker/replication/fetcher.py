@@ -58,6 +58,8 @@ from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
 
 if TYPE_CHECKING:
+    # Not loaded by a node that exports no traces.
+    from penstock.broker.replication.replica_tracing import ReplicaTracing
     from penstock.client.network.view_channel import ViewChannel
 
 STARTS_PER_TURN = 100
@@ -85,6 +87,7 @@ class ReplicaFetcher:
         connect: Connect,
         clock: Clock,
         tasks: TaskGroup,
+        tracing: "ReplicaTracing | None" = None,
     ) -> None:
         self.leader = leader
         self._node_id = node_id
@@ -94,6 +97,8 @@ class ReplicaFetcher:
         self._connect = connect
         self._clock = clock
         self._tasks = tasks
+        self._tracing = tracing
+        self._received_us = 0  # the reply at hand; kept where batches are traced
         self._followers: dict[PartitionId, Follower] = {}
         self._session = ReplicaSession()
         self._out_of_range: dict[PartitionId, Follower] = {}
@@ -245,6 +250,8 @@ class ReplicaFetcher:
                 frame = await channel.receive_frame()
             finally:
                 self._is_waiting = False
+            if self._tracing is not None:
+                self._received_us = self._clock.monotonic_us()
             reply = read_replica_reply(frame) if self._version >= VERSION_MIN else None
             await self._take(reply or channel.decoded(frame, FetchResponse, version=self._version))
 
@@ -361,9 +368,29 @@ class ReplicaFetcher:
         except (CorruptData, DiskError) as error:
             self._failed(partition, follower, error)
         else:
+            if self._tracing is not None and taken is Taken.APPENDED:
+                self._trace(self._tracing, follower, asked, data)
             self._taken(partition, follower, taken)
             if data.records and self._held_back.has_rate:
                 self._held_back.taken(partition, follower, data)
+
+    def _trace(
+        self,
+        tracing: "ReplicaTracing",
+        follower: Follower,
+        asked: Position,
+        data: PartitionData | FetchedPartition,
+    ) -> None:
+        records = data.records
+        assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
+        tracing.appended(
+            follower,
+            memoryview(records),
+            from_offset=asked.fetch_offset,
+            high_watermark=data.high_watermark,
+            received_us=self._received_us,
+            appended_us=self._clock.monotonic_us(),
+        )
 
     def _taken(self, partition: PartitionId, follower: Follower, taken: Taken) -> None:
         if taken is Taken.REFUSED:

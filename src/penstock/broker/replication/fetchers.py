@@ -8,6 +8,7 @@ connection, and waits for others.
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.broker.controller.links import Links
 from penstock.broker.partitions.partitions import Partitions
@@ -20,6 +21,9 @@ from penstock.replication.replica_session import PartitionId
 from penstock.replication.throttle import ReplicationThrottle
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
+
+if TYPE_CHECKING:  # not loaded by a node that exports no traces
+    from penstock.broker.replication.replica_tracing import ReplicaTracing
 
 CONNECT_WAIT_MS_MAX = 10_000
 
@@ -38,6 +42,7 @@ class ReplicaFetchers:
         throttle: ReplicationThrottle,
         clock: Clock,
         tasks: TaskGroup,
+        tracing: "ReplicaTracing | None" = None,
     ) -> None:
         self._links = links
         self._node_id = node_id
@@ -47,6 +52,7 @@ class ReplicaFetchers:
         self._throttle = throttle
         self._clock = clock
         self._tasks = tasks
+        self._tracing = tracing
         self._by_leader: dict[NodeId, ReplicaFetcher] = {}
         self._by_partition: dict[PartitionId, ReplicaFetcher] = {}
         self._epochs: dict[NodeId, int] = {}  # of brokers, as last seen
@@ -123,6 +129,7 @@ class ReplicaFetchers:
                 connect=partial(self._links.connect, timeout_ms=CONNECT_WAIT_MS_MAX),
                 clock=self._clock,
                 tasks=self._tasks,
+                tracing=self._tracing,
             )
             task = self._tasks.start(fetcher.run(), name=f"fetch from {leader}")
             self._running.append(task)

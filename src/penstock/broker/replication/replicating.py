@@ -5,6 +5,7 @@ A node that is a cluster of its own does not import this (see `node/connections`
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.links import Links
@@ -20,6 +21,9 @@ from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterP
 from penstock.world.event_log import tell
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
+
+if TYPE_CHECKING:  # not loaded by a node that exports no traces
+    from penstock.broker.replication.replica_tracing import ReplicaTracing
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ class Replicating:
         settings: ReplicationSettings,
         clock: Clock,
         tasks: TaskGroup,
+        tracing: "ReplicaTracing | None" = None,
     ) -> None:
         self._controller = controller
         self._clock = clock
@@ -58,6 +63,7 @@ class Replicating:
             throttle=self._follower_throttle,
             clock=clock,
             tasks=tasks,
+            tracing=tracing,
         )
         partitions.follower_synced = self._fetchers.synced
         self.in_sync_changes = InSyncChanges(

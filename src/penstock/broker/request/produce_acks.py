@@ -83,6 +83,8 @@ class SingleAck(PendingReply):
         response = decode(ProduceResponse, self._version, frame, REPLY_HEADER_BYTES)
         response.responses[0].partition_responses[0].error_code = code
         log_failed_acks(self._services, response, correlation_id)
+        if self.timed is not None and self.timed.trace is not None:
+            self.timed.trace.failed(code)
         if self._services.request_stats is not None:
             self._services.request_stats.note_error(ApiKey.PRODUCE, code)
         if self._version >= CURRENT_LEADER_FROM and code is ErrorCode.NOT_LEADER_OR_FOLLOWER:

@@ -8,18 +8,22 @@
 The names are Apache Kafka's. A reply that needs no wait has no remote part; one that has to wait
 counts all that it does after that as remote. Requests are counted one by one. The times of those
 that must be cheap are taken of one in 64, of all other APIs each time: with thousands of requests a
-second that is exact enough, and costs most of them a look at a counter. One object belongs to all
-listeners of a node; without metrics and alerts there is none.
+second that is exact enough, and costs most of them a look at a counter. A request that is traced is
+timed too, and counted only if it is one of those. One object belongs to all listeners of a node;
+without metrics, alerts and traces there is none.
 
 Invariant: the parts of a request add up to its total, to the microsecond.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.request.response_errors import error_codes
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import Message
+
+if TYPE_CHECKING:  # nothing of it is loaded by a node that exports no traces
+    from penstock.broker.request.request_tracing import RequestTrace, RequestTracing
 
 API_KEYS: Final = 256  # the second byte of a request is its key
 SAMPLED: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
@@ -52,14 +56,26 @@ class ApiTimes:
 class TimedRequest:
     """One request whose times are taken; see the module for the moments."""
 
-    __slots__ = ("api_key", "handled_us", "ready_us", "received_us", "started_us")
+    __slots__ = (
+        "api_key",
+        "handled_us",
+        "is_counted",
+        "ready_us",
+        "received_us",
+        "started_us",
+        "trace",
+    )
 
-    def __init__(self, api_key: int, *, received_us: int, started_us: int) -> None:
+    def __init__(
+        self, api_key: int, *, received_us: int, started_us: int, is_counted: bool = True
+    ) -> None:
         self.api_key = api_key
         self.received_us = received_us
         self.started_us = started_us
         self.handled_us = started_us
         self.ready_us = started_us
+        self.is_counted = is_counted
+        self.trace: RequestTrace | None = None
 
 
 class RequestStats:
@@ -71,8 +87,13 @@ class RequestStats:
             self.untimed_bits[key] = SAMPLED_EVERY - 1
         self.times: dict[int, ApiTimes] = {}  # by API key
         self.errors: dict[tuple[int, int], int] = {}  # by API key and code
+        self.tracing: RequestTracing | None = None
 
     def note_sent(self, timed: TimedRequest, sent_us: int) -> None:
+        if timed.trace is not None:
+            timed.trace.sent(timed, sent_us)
+        if not timed.is_counted:
+            return
         times = self.times.get(timed.api_key)
         if times is None:
             times = self.times[timed.api_key] = ApiTimes()

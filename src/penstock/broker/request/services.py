@@ -34,7 +34,8 @@ from penstock.security.acl.authorizer import Authorizer
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.world.ports import World
 
-if TYPE_CHECKING:  # nothing of it is loaded by a node that shows no metrics
+if TYPE_CHECKING:  # nothing of it is loaded by a node without metrics, or without traces
+    from penstock.broker.request.request_tracing import RequestTracing
     from penstock.metrics.telemetry.client_telemetry import ClientTelemetry
 
 
@@ -94,7 +95,7 @@ class ControllerServices:
     local: LocalController
     served: Mapping[ApiKey, VersionRange]
     authorizer: Authorizer | None = None
-    request_stats: RequestStats | None = None  # None: neither metrics nor alerts
+    request_stats: RequestStats | None = None  # None: no metrics, alerts or traces
 
     @property
     def image(self) -> Image:
@@ -141,8 +142,9 @@ class Services:
     verified_turns: VerifiedTurns = field(default_factory=VerifiedTurns)
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
     authorizer: Authorizer | None = None  # None: everyone may do all
-    request_stats: RequestStats | None = None  # None: neither metrics nor alerts
+    request_stats: RequestStats | None = None  # None: no metrics, alerts or traces
     telemetry: "ClientTelemetry | None" = None  # None: no metrics of clients are shown here
+    tracing: "RequestTracing | None" = None  # None: no traces are exported
 
     @property
     def quorum(self) -> QuorumDriver:

@@ -40,6 +40,7 @@ from penstock.model.settings.listener import (
     node_number,
     protocol_map,
     voters,
+    web_address,
 )
 from penstock.model.settings.replication import REPLICATION_SETTINGS, ReplicationSettings
 from penstock.model.settings.retired import RetiredSetting, refuse_retired, retired_setting
@@ -179,6 +180,19 @@ class BrokerSettings:
         T.STRING,
         local_address,
         "Where GET /metrics is answered, as host:port or a port of this machine; else nowhere.",
+    )
+    penstock_tracing_endpoint: str | None = declare(
+        None,
+        T.STRING,
+        web_address,
+        "Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; else"
+        " nowhere.",
+    )
+    penstock_tracing_sample: float = declare(
+        0.01,
+        T.DOUBLE,
+        fraction(0, 1),
+        "Fraction of all produced batches that is traced; it must be the same on all nodes.",
     )
     telemetry_max_bytes: int = integer(
         1_048_576,
