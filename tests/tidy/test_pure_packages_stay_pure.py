@@ -62,7 +62,7 @@ PURE_OF_SPARK = tuple(
     )
 )
 # The checks of the doctor, which are given what was seen.
-ASKING = ("gather.py", "gather_descriptors.py", "gather_groups.py", "questions.py")
+ASKING = ("gather.py", "gather_metrics.py", "gather_groups.py", "questions.py")
 PURE_OF_DOCTOR = tuple(path for path in modules("doctor") if path.name not in ASKING)
 
 # The outside world, as the standard library and Spark offer it.
