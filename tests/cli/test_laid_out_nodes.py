@@ -7,11 +7,11 @@ import pytest
 
 from penstock.cli.laid_out_nodes import laid_out_nodes
 from penstock.cli.node_processes import NodeCommand
-from penstock.client.network.properties import read_properties
 from penstock.node.cluster_layout import LayoutRefused
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
+from penstock.world.properties import read_properties
 
 
 def nodes_in(data: Path, nodes: int, *, port: int | None = 0, **settings: str) -> list[NodeCommand]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.client.network.properties import read_properties
+from penstock.world.properties import read_properties
 from rig.running_node import RunningNode
 
 Run = Callable[..., Any]

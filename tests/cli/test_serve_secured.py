@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.network.properties import read_properties
 from penstock.model.settings.broker import parse_broker, without_effect
+from penstock.world.properties import read_properties
 from rig.command import Outcome
 from rig.served_cluster import PENSTOCK, READY, NodeProcess
 

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.client.network.properties import parse_properties
 from penstock.model.settings.broker import parse_broker
+from penstock.world.properties import parse_properties
 from rig.clients.confluent import QUIET
 from rig.fixed_voters import FixedVoters, start
 from rig.source_tree import ROOT

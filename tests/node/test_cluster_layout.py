@@ -2,7 +2,6 @@
 
 import pytest
 
-from penstock.client.network.properties import parse_properties
 from penstock.model.identity import id_text
 from penstock.model.settings.broker import parse_broker, without_effect
 from penstock.model.settings.cluster_node import ClusterNode, Role, cluster_node
@@ -21,6 +20,7 @@ from penstock.node.cluster_layout import (
 )
 from penstock.node.directory_owners import owners_of
 from penstock.world.entropy import RealEntropy
+from penstock.world.properties import parse_properties
 from rig.memory_disk import MemoryDisk
 
 RANDOM = RealEntropy().random_bytes

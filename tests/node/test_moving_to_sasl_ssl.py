@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
-from penstock.client.network.properties import parse_properties
 from penstock.model.identity import id_text
+from penstock.world.properties import parse_properties
 from rig.broker import NO_RETENTION_ROUND
 from rig.clients.confluent import QUIET
 from rig.cluster_questions import until

@@ -9,8 +9,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.client.network.properties import parse_properties
 from penstock.model.settings.broker import parse_broker, without_effect
+from penstock.world.properties import parse_properties
 from rig.source_tree import ROOT
 
 GUIDE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from typing import Any
 import click
 import pytest
 
-from penstock.client.network.properties import parse_properties
 from penstock.model.settings.broker import parse_broker
+from penstock.world.properties import parse_properties
 from rig.command_lines import accepted
 from rig.ops_files import manifest, manifests
 

@@ -19,7 +19,6 @@ from penstock.client.admin.membership import (
 from penstock.client.admin.quorum import describe_quorum
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
-from penstock.client.network.properties import read_properties
 from penstock.log.directory import read_identity
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition, id_bytes, id_text
@@ -28,6 +27,7 @@ from penstock.model.settings.cluster_node import Role, cluster_node
 from penstock.node.endpoints import controller_endpoint
 from penstock.world.disk import RealDisk
 from penstock.world.ports import Address
+from penstock.world.properties import read_properties
 from penstock.world.tcp import TcpNetwork
 
 controllers_option = click.option(

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.client.network.properties import read_properties
 from penstock.node.cluster_layout import LayoutRefused
 from penstock.node.secured_layout import TRUSTED, admin_settings, authority_file
+from penstock.world.properties import read_properties
 
 ADMIN_FILE = "admin.properties"
 ONLY_OWNER = 0o600

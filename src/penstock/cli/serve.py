@@ -23,7 +23,6 @@ from penstock.cli.logs import LogFormat, log_to_stderr
 from penstock.cli.node_processes import METRICS, NodeProcesses
 from penstock.cli.options import parse_settings
 from penstock.cli.secured_nodes import admin_file
-from penstock.client.network.properties import read_properties
 from penstock.model.error import PenstockError
 from penstock.model.events import NODE_STARTING, NODE_STOPPING
 from penstock.model.limit import LAID_OUT_NODES_MAX
@@ -38,6 +37,7 @@ from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
 from penstock.world.event_log import tell
+from penstock.world.properties import read_properties
 from penstock.world.real import real_world
 
 try:

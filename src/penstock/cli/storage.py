@@ -17,7 +17,6 @@ from penstock.cli.storage_format import (
     format_storage,
     identity_fields,
 )
-from penstock.client.network.properties import read_properties
 from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity, decode_offsets
 from penstock.log.creation import topic_id_of
@@ -30,6 +29,7 @@ from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
+from penstock.world.properties import read_properties
 
 _PARTITION_FIELDS = (
     "partition",

@@ -10,7 +10,6 @@ from penstock.cli.options import json_option
 from penstock.cli.show import print_json, say
 from penstock.client.network.client_security import BadSecurity
 from penstock.client.network.client_settings import resolved
-from penstock.client.network.properties import read_properties
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.model.error import PenstockError
 from penstock.model.identity import id_bytes, id_text, random_id
@@ -32,6 +31,7 @@ from penstock.wire.messages.metadata_records.user_scram_credential import UserSc
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
+from penstock.world.properties import read_properties
 from penstock.world.tcp import TcpNetwork
 
 data_option = click.option(

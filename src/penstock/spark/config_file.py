@@ -10,7 +10,6 @@ from pathlib import Path
 
 from penstock.client.network.client_security import BadSecurity
 from penstock.client.network.client_settings import read_client_settings
-from penstock.client.network.properties import BadProperties
 from penstock.spark.options import (
     CONFIG_FILE,
     KAFKA,
@@ -19,6 +18,7 @@ from penstock.spark.options import (
     ConnectionOptions,
     given,
 )
+from penstock.world.properties import BadProperties
 
 
 def with_file(options: Mapping[str, str]) -> dict[str, str]:

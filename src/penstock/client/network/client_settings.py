@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.client.network.client_security import BadSecurity
-from penstock.client.network.properties import read_properties
+from penstock.world.properties import read_properties
 
 PLACEHOLDER = re.compile(r"\$\{(?P<provider>env|file|directory):(?P<path>[^}]*)\}")
 

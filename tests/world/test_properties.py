@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.network.properties import BadProperties, parse_properties, read_properties
+from penstock.world.properties import BadProperties, parse_properties, read_properties
 
 
 @pytest.mark.parametrize(
