@@ -105,15 +105,14 @@ def test_a_vote_that_could_not_be_stored_is_never_granted(
             raise DiskError("/data", "the disk is gone")
 
         monkeypatch.setattr(MetadataJournal, "persist", fail)
-        with pytest.raises(DiskError):
-            control.controller.quorum.receive(asked)
-        with pytest.raises(AssertionError, match="could not be carried out"):
-            control.controller.quorum.receive(asked)
+        for _ in range(2):  # whoever ends the node by it says why
+            with pytest.raises(DiskError, match="the disk is gone"):
+                control.controller.quorum.receive(asked)
         monkeypatch.undo()
         await control.sever()
 
     disk = MemoryDisk()
-    with suppress(AssertionError):  # such a node does not stop cleanly
+    with suppress(DiskError):  # such a node does not stop cleanly
         run_with(disk, scenario)
     assert b'"leaderEpoch":9' not in disk.read("/data/__cluster_metadata-0/quorum-state")
 

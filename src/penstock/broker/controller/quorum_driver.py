@@ -162,7 +162,7 @@ class QuorumDriver:
         self._peers: Peers | None = None
         self._tasks: TaskGroup | None = None
         self._unsent: list[Send] = []  # until `run` has connections
-        self._has_failed = False
+        self._failure: BaseException | None = None  # of an effect: the node ends
         self._down: set[NodeId] = set()  # those that refused the last connection
         self._voter_connections = VoterConnections()
         self._sooner = asyncio.Event()
@@ -383,9 +383,10 @@ class QuorumDriver:
 
     def _carry_out(self) -> None:
         """A failure ends the node. Until then nothing leaves any more: the replica takes for done
-        what is not on disk.
+        what is not on disk. Whoever comes here next is told the same, and may end the node first.
         """
-        assert not self._has_failed, "an effect could not be carried out"
+        if self._failure is not None:
+            raise self._failure
         try:
             while effects := self.replica.take_effects():
                 for at, effect in enumerate(effects):
@@ -393,8 +394,8 @@ class QuorumDriver:
                         self._carry_out_one(effect)
                 self._log.voters = self.replica.voters
                 self._listener.settled()
-        except BaseException:
-            self._has_failed = True
+        except BaseException as failure:
+            self._failure = failure
             raise
         self._sooner.set()
         step, self._step = self._step, asyncio.Event()
