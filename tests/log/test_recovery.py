@@ -124,6 +124,29 @@ def test_segment_that_lost_its_last_batches_ends_the_log() -> None:
     assert values(again) == [(o, str(o).encode()) for o in range(again.end_offset)]
 
 
+@pytest.mark.parametrize("index_is", ["as saved", "of an earlier stop", "empty", "missing"])
+def test_last_batch_that_is_lost_is_missed_also_if_its_timestamp_is_not(index_is: str) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    while len(log.segments) < 5:
+        log.append([make_batch(log.end_offset, timestamp_ms=NOW_MS)], now_ms=NOW_MS)
+    segment = log.segments[2]
+    positions = [position for position, _ in segment.batches()]
+    assert len(positions) > 2
+    del disk.files[segment.path(".log")].data[positions[-1] :]
+    index = disk.files[segment.path(".index")].data
+    match index_is:
+        case "of an earlier stop":
+            index[:] = (1).to_bytes(4, "big") + positions[1].to_bytes(4, "big")
+        case "empty":
+            index.clear()
+        case "missing":
+            del disk.files[segment.path(".index")]
+    again = open_log(disk).log
+    assert again.end_offset == segment.base_offset + len(positions) - 1
+    assert [offset for offset, _ in values(again)] == list(range(again.end_offset))
+
+
 def test_gap_that_compaction_left_stays_when_the_topic_is_compacted_no_longer() -> None:
     disk = MemoryDisk()
     log = open_log(disk).log

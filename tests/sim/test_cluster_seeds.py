@@ -34,6 +34,7 @@ FOUND_BUGS = (
     240849,  # the check took a reply that was under way for one of now
     261387,  # one that was restarted left the in-sync set to another that had lost power
     280500,  # a node that ended for want of disk space gave another reason
+    281565,  # a power loss took the last batch of a segment, and recovery did not miss it
     200170,  # a silent connection was kept: whoever had asked on it had gone
 )
 

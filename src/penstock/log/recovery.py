@@ -228,7 +228,7 @@ def _scan_all(
             _drop(segments, slot, report)
             break
         previous_base = segment.base_offset
-        sealed_with = _saved_largest_timestamp(segment)
+        sealed = _sealed_end(segment)
         scanned = _scan(segment, floor, settings, memory)
         end_offset, reason = scanned.end_offset, scanned.reason
         is_last = slot + 1 == len(segments)
@@ -240,25 +240,31 @@ def _scan_all(
             # First: cut off behind the damage, the segment may look whole and leave a gap.
             _drop(segments, slot + 1, report)
         _cut(segment, scanned, report)
-        # The index saved with a segment knows its largest timestamp. A clean stop saves one too,
-        # of a segment that may grow afterwards; the recovery point tells the two apart.
-        whole = sealed_with == segment.largest_timestamp[0] and end_offset != recovery_point
+        # A clean stop saves the indexes too, of a segment that may grow afterwards; the recovery
+        # point tells the two apart.
+        scanned_end = (segment.largest_timestamp[0], scanned.last_position)
+        whole = sealed == scanned_end and end_offset != recovery_point
         if reason is not None:
             report.reasons.append(f"{segment.path(layout.LOG)}: {reason}")
             break
     return end_offset
 
 
-def _saved_largest_timestamp(segment: Segment) -> int | None:
-    """What the saved time index ends with; None when it has nothing, or nothing right, to say.
+def _sealed_end(segment: Segment) -> tuple[int, int] | None:
+    """The largest timestamp and where the last batch begins, by the indexes that were saved when
+    the segment was sealed; None when they have nothing, or nothing right, to say.
 
-    Its offset is left out: compaction by Apache Kafka notes another one of the same batch.
+    Either alone would not do: a power loss may take the one, or what was last written to it, and
+    the last batch need not have the largest timestamp. The offset of the time index is left out:
+    compaction by Apache Kafka notes another one of the same batch.
     """
     try:
-        time = segment.read_indexes().time
+        indexes = segment.read_indexes()
     except CorruptIndex:
         return None
-    return time.last()[0] if len(time) > 0 else None
+    if len(indexes.time) == 0:
+        return None
+    return indexes.time.last()[0], indexes.offset.last_position()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -267,6 +273,7 @@ class Scanned:
 
     end_offset: Offset
     size_bytes: int
+    last_position: int  # where the last of them begins
     reason: str | None
     is_incomplete: bool  # the reason is a batch that was not written to its end
 
@@ -277,7 +284,7 @@ def _scan(segment: Segment, floor: Offset, settings: TopicSettings, memory: LogM
     segment.begin_indexes()
     memory.producers.pass_over(segment.base_offset)
     end_offset = segment.base_offset
-    position = 0
+    position = last_position = 0
     reason = None
     is_incomplete = False
     try:
@@ -288,6 +295,7 @@ def _scan(segment: Segment, floor: Offset, settings: TopicSettings, memory: LogM
             segment.note(batch, position, interval_bytes=settings.index_interval_bytes)
             memory.take_up(batch, segment)
             end_offset = batch.next_offset
+            last_position = position
             position += batch.size_bytes
     except IncompleteBatch as error:
         reason = error.reason
@@ -297,7 +305,11 @@ def _scan(segment: Segment, floor: Offset, settings: TopicSettings, memory: LogM
     if reason is not None and end_offset < floor:
         raise _beyond_repair(segment, position, reason, floor)
     return Scanned(
-        end_offset=end_offset, size_bytes=position, reason=reason, is_incomplete=is_incomplete
+        end_offset=end_offset,
+        size_bytes=position,
+        last_position=last_position,
+        reason=reason,
+        is_incomplete=is_incomplete,
     )
 
 
