@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.broker.alerts import webhook
 from penstock.broker.metrics import groups as group_metrics
 from penstock.client.admin.alert_reports import read_reports
 from penstock.client.network.bootstrap import parse_addresses
@@ -411,16 +412,17 @@ def test_a_webhook_that_fails_at_first_is_asked_again_and_others_wait_their_turn
 
 
 def test_a_webhook_that_is_away_is_given_up_and_logged_without_its_address(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, logger="penstock")
+    monkeypatch.setattr(webhook, "ALERT_WEBHOOK_BACKOFF_MS", 10)
     disk = FillingDisk()
     disk.free_part = 0.1
     with receiver() as hook:
         pass  # nobody listens there any more
     with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
         until("it is given up", lambda: "not taken by the webhook" in caplog.text)
-        assert "firing" in states_in_topic(node).values()
+        until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
     assert "of=test" not in caplog.text
 
 
