@@ -44,9 +44,9 @@ class Killer:
         with self._process:
             self._process.kill()
 
-    def lines(self) -> Iterator[int]:
-        """1, 2, ... for as long as the caller does not break off."""
-        yield from itertools.islice(itertools.count(1), LINES_MAX)
+    def lines(self, first: int = 1, *, step: int = 1) -> Iterator[int]:
+        """These, for as long as the caller does not break off."""
+        yield from itertools.takewhile(lambda line: line <= LINES_MAX, itertools.count(first, step))
         raise AssertionError(f"it did not come to an end within {LINES_MAX} lines")
 
     def survives(self, line: int, *arguments: object) -> bool:

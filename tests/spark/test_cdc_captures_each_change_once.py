@@ -7,7 +7,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,13 +37,43 @@ from rig.shop_table import capture_all, place_in_log, products, source_of, told,
 from rig.sink_output import committed_records, open_transactional_ids
 
 Topics = tuple[str, str, str]
+LANES = 4
+
+
+def new_topics(topic: Callable[..., str]) -> Topics:
+    """One for changes, one for positions, one for events."""
+    compacted = {"cleanup.policy": "compact"}
+    return topic(partitions=3, **compacted), topic(**compacted), topic()
 
 
 @pytest.fixture
 def topics(topic: Callable[..., str]) -> Topics:
-    """One for changes, one for positions, one for events."""
-    compacted = {"cleanup.policy": "compact"}
-    return topic(partitions=3, **compacted), topic(**compacted), topic()
+    return new_topics(topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A database and topics of its own. Captures wait more than they compute, so several lanes
+    share the lines at which one is killed: a lane takes every fourth.
+    """
+
+    first_line: int
+    dsn: str
+    topics: Topics
+
+
+@pytest.fixture
+def lanes(databases: Databases, topic: Callable[..., str]) -> list[Lane]:
+    return [
+        Lane(first_line=number, dsn=databases.fresh(), topics=new_topics(topic))
+        for number in range(1, LANES + 1)
+    ]
+
+
+def last_line_of(lanes: list[Lane], kill: Callable[[Lane], int]) -> int:
+    """In all lanes at the same time; `kill` returns the line that was not come to any more."""
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        return max(threads.map(kill, lanes))
 
 
 def test_a_topic_follows_its_table(node: ServedNode, postgres: str, topics: Topics) -> None:
@@ -67,38 +98,51 @@ def test_a_topic_follows_its_table(node: ServedNode, postgres: str, topics: Topi
 
 
 def test_a_capture_killed_at_any_line_loses_and_repeats_nothing(
-    node: ServedNode, postgres: str, topics: Topics
+    node: ServedNode, lanes: list[Lane]
 ) -> None:
-    feed(postgres, 0, transactions_max=10)
-    with Killer(capture_all, capture_module, change_writer, replication_stream) as killer:
-        for line in killer.lines():
-            feed(postgres, line, transactions_max=2)
-            if killer.survives(line, postgres, *topics, node.bootstrap):
-                break
-    capture_all(postgres, *topics, node.bootstrap)
-    records = committed_records(node.bootstrap, topics[0])
-    assert told(records) == products(postgres)
-    assert not told_twice(records)
-    identity = source_of(postgres, *topics).transactional_id
-    assert identity not in open_transactional_ids(node.bootstrap)
-    assert line > 100
+    def kill(lane: Lane) -> int:
+        dsn, topics = lane.dsn, lane.topics
+        feed(dsn, 0, transactions_max=10)
+        with Killer(capture_all, capture_module, change_writer, replication_stream) as killer:
+            for line in killer.lines(lane.first_line, step=LANES):
+                feed(dsn, line, transactions_max=2)
+                if killer.survives(line, dsn, *topics, node.bootstrap):
+                    break
+        capture_all(dsn, *topics, node.bootstrap)
+        records = committed_records(node.bootstrap, topics[0])
+        assert told(records) == products(dsn)
+        assert not told_twice(records)
+        identity = source_of(dsn, *topics).transactional_id
+        assert identity not in open_transactional_ids(node.bootstrap)
+        return line
+
+    assert last_line_of(lanes, kill) > 100
 
 
 def test_a_table_made_anew_is_complete_though_the_capture_is_killed_at_any_line(
-    node: ServedNode, postgres: str, topics: Topics
+    node: ServedNode, lanes: list[Lane]
 ) -> None:
-    with Killer(capture_all, capture_module) as killer:
-        for line in killer.lines():
-            with psycopg.connect(postgres) as connection:
-                connection.execute("DROP TABLE IF EXISTS products")
-                connection.execute(MAKE_TABLE)
-                connection.execute(INSERT, (line, "lamp", "", "lights", 100, 1))
-            survives = killer.survives(line, postgres, *topics, node.bootstrap)
-            capture_all(postgres, *topics, node.bootstrap)
-            assert told(committed_records(node.bootstrap, topics[0])) == products(postgres)
-            if survives:
-                break
-    assert line > 50
+    def make_anew(lane: Lane, row: int) -> None:
+        with psycopg.connect(lane.dsn) as connection:
+            connection.execute("DROP TABLE IF EXISTS products")
+            connection.execute(MAKE_TABLE)
+            connection.execute(INSERT, (row, "lamp", "", "lights", 100, 1))
+
+    def kill(lane: Lane) -> int:
+        dsn, topics = lane.dsn, lane.topics
+        make_anew(lane, 0)
+        capture_all(dsn, *topics, node.bootstrap)
+        with Killer(capture_all, capture_module) as killer:
+            for line in killer.lines(lane.first_line, step=LANES):
+                make_anew(lane, line)
+                survives = killer.survives(line, dsn, *topics, node.bootstrap)
+                capture_all(dsn, *topics, node.bootstrap)
+                assert told(committed_records(node.bootstrap, topics[0])) == products(dsn)
+                if survives:
+                    break
+        return line
+
+    assert last_line_of(lanes, kill) > 50
 
 
 def test_what_cannot_be_captured_is_told_in_one_line(
