@@ -22,7 +22,7 @@ from rig.clients.confluent import QUIET
 from rig.cluster_questions import until
 from rig.command import Outcome, run_command
 from rig.held_port import HeldPort
-from rig.moving_clients import MovingReader, MovingWriter, Way, WaysIn
+from rig.moving_clients import MovingReader, MovingWriter, Way, WaysIn, until_go_on
 from rig.served_cluster import PENSTOCK, READY, NodeProcess
 from rig.source_tree import ROOT
 from rig.tls_files import TlsFiles
@@ -174,8 +174,7 @@ class WorkingClients:
             one.start()
 
     def until_go_on(self) -> None:
-        for one in (*self.writers, self.reader):
-            one.until_goes_on()
+        until_go_on((*self.writers, self.reader))
 
     def move(self, way: Way) -> None:
         """One by one: in between, some are in by the old way and some by the new one."""

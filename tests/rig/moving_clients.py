@@ -9,7 +9,8 @@ A way is what `confluent_kafka` needs to come in. An error that reaches an appli
 
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -49,9 +50,8 @@ class _Moving(threading.Thread):
         self.join(WAIT_SECONDS)
         assert not self.is_alive(), self.name
 
-    def until_goes_on(self) -> None:
-        wanted = self.count + GOING_ON
-        until(f"{self.name} goes on: {self.errors}", lambda: self.count >= wanted)
+    def has_come_to(self, count: int) -> bool:
+        return self.count >= count
 
     def run(self) -> None:
         while not self._ending:
@@ -68,6 +68,13 @@ class _Moving(threading.Thread):
     @abstractmethod
     def _work(self, way: Way) -> None:
         """Until `_leave` is set."""
+
+
+def until_go_on(clients: Sequence[_Moving]) -> None:
+    """All of them, counted from the same moment on."""
+    wanted = [(one, one.count + GOING_ON) for one in clients]
+    for one, count in wanted:
+        until(f"{one.name} goes on: {one.errors}", partial(one.has_come_to, count))
 
 
 class MovingWriter(_Moving):
