@@ -20,7 +20,7 @@ LIKELY_SEED = {
     ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP: 0,
     ClusterFlaw.METADATA_NOT_SYNCED: 5,
     ClusterFlaw.LEADER_EPOCH_KEPT: 4,
-    ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: 0,
+    ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: 6,
     ClusterFlaw.NEVER_UNFENCED: 2,
     ClusterFlaw.FENCED_LEADER_SHOWN: 2,
     ClusterFlaw.ACK_BEFORE_REPLICATION: 0,
