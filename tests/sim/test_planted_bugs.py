@@ -214,8 +214,8 @@ def test_a_reply_that_is_dropped_is_missed(monkeypatch: Patch) -> None:
     answer = Dispatch.answer
     asked = count(1)
 
-    def drop_some(self: Dispatch, frame: memoryview, **named: Any) -> Any:
-        found = answer(self, frame, **named)
+    def drop_some(self: Dispatch, frame: memoryview, api_key: int, **named: Any) -> Any:
+        found = answer(self, frame, api_key, **named)
         return None if next(asked) % 60 == 0 and isinstance(found, list) else found
 
     monkeypatch.setattr(Dispatch, "answer", drop_some)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from penstock.broker.api import produce as produce_api
-from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.dispatch import Dispatch, api_key_of
 from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.broker.request.request_stats import RequestStats
 from penstock.metadata.image.topic import PartitionImage
@@ -41,7 +41,9 @@ def send(
     parts = encode_request(request, version=version, correlation_id=correlation_id, client_id="t")
     frame = memoryview(bytearray(b"".join(cast(list[bytes], parts))))[4:]
     dispatch = Dispatch(broker.services, [produce_api.API], listener=LISTENER)
-    answer = dispatch.answer(frame, peer=PEER, received_ms=broker.world.clock.monotonic_ms())
+    answer = dispatch.answer(
+        frame, api_key_of(frame), peer=PEER, received_ms=broker.world.clock.monotonic_ms()
+    )
     frame[:] = bytes(len(frame))  # as the next request would overwrite it
     assert isinstance(answer, (list, PendingReply))
     return answer

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.broker.api import fetch as fetch_api
 from penstock.broker.api import produce as produce_api
-from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.dispatch import Dispatch, api_key_of
 from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.request_stats import RequestStats
 from penstock.model.error import ErrorCode
@@ -567,7 +567,10 @@ def test_a_superseded_fetch_whose_connection_is_lost_ends_no_session(following: 
         dispatch = Dispatch(broker.services, [fetch_api.API], listener=LISTENER)
         received_ms = broker.world.clock.monotonic_ms()
         answer = dispatch.answer(
-            frame, peer=Address(host="127.0.0.1", port=1), received_ms=received_ms
+            frame,
+            api_key_of(frame),
+            peer=Address(host="127.0.0.1", port=1),
+            received_ms=received_ms,
         )
         assert isinstance(answer, PendingReply)
         return answer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.api import produce as produce_api
-from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.dispatch import Dispatch, api_key_of
 from penstock.broker.request.pending_reply import PendingReply
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import LeaderEpoch, Offset
@@ -55,7 +55,7 @@ class Ways:
         for broker, dispatch in self._dispatches:
             frame = memoryview(framed(request, version))
             now_ms = broker.world.clock.monotonic_ms()
-            answer = dispatch.answer(frame, peer=PEER, received_ms=now_ms)
+            answer = dispatch.answer(frame, api_key_of(frame), peer=PEER, received_ms=now_ms)
             assert isinstance(answer, PendingReply)
             frame[:] = bytes(len(frame))  # as the next request would overwrite it
             answers.append(answer)
@@ -66,7 +66,9 @@ class Ways:
     ) -> bytes:
         """Time that an ack would wait for is over at once."""
         frame = memoryview(framed(request, version))
-        answer = dispatch.answer(frame, peer=PEER, received_ms=-request.timeout_ms)
+        answer = dispatch.answer(
+            frame, api_key_of(frame), peer=PEER, received_ms=-request.timeout_ms
+        )
         if isinstance(answer, PendingReply):
             broker.partitions.ack_deadlines.expire()
             answer = answer.parts

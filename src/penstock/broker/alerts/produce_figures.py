@@ -41,4 +41,4 @@ class ProduceFigures:
         stats, key = self._stats, ApiKey.PRODUCE
         errors = sum(count for (api_key, _), count in stats.errors.items() if api_key == key)
         times = stats.times.get(key) or ApiTimes()
-        return (stats.requests[key], errors, *cumulative_counts(times, TOTAL, FINE))
+        return (stats.counts[key].answered, errors, *cumulative_counts(times, TOTAL, FINE))

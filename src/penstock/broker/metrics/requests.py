@@ -59,9 +59,9 @@ FAMILIES = (REQUESTS, ERRORS, *(family for _, family, _ in PARTS))
 
 def request_metrics(stats: RequestStats) -> Source:
     def samples() -> Steps:
-        for key, count in enumerate(list(stats.requests)):
-            if count:
-                yield REQUESTS.sample(count, name_of(key))
+        for key, api in enumerate(stats.counts):
+            if api.answered:
+                yield REQUESTS.sample(api.answered, name_of(key))
         for (key, code), count in list(stats.errors.items()):
             yield ERRORS.sample(count, name_of(key), ErrorCode(code).name)
         for key, times in list(stats.times.items()):

@@ -115,6 +115,7 @@ class Authentication:
             if header.api_key == ApiKey.API_VERSIONS:
                 parts = dispatch.answer(
                     memoryview(frame),
+                    header.api_key,
                     peer=stream.peer,
                     received_ms=self.clock.monotonic_ms(),
                 )
@@ -227,7 +228,7 @@ def authenticate_reply(answer: TokenAnswer, lifetime_ms: int | None) -> SaslAuth
 def count_request(dispatch: Dispatch, header: RequestHeader, code: ErrorCode) -> None:
     """How long it took is not measured: it may be held back on purpose."""
     if dispatch.stats is not None:
-        dispatch.stats.requests[header.api_key] += 1
+        dispatch.stats.counts[header.api_key].answered += 1
         dispatch.stats.note_error(header.api_key, code)
 
 

@@ -24,11 +24,11 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.broker.network.budget import Budget
-from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.dispatch import Dispatch, api_key_of
 from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.pending_reply import Parts, PendingReply
-from penstock.broker.request.request_stats import TimedRequest
+from penstock.broker.request.request_stats import ApiCount, TimedRequest
 from penstock.model import limit
 from penstock.model.error import CloseConnection
 from penstock.wire.api import ApiKey
@@ -223,12 +223,13 @@ class Connection:
 
     def _take(self, frame: memoryview, received_ms: int) -> None:
         stats = self._stats
+        count: ApiCount | None = None
         timed: TimedRequest | None = None
         tracing: RequestTracing | None = None
-        api_key = 0
-        if stats is not None and len(frame) > 1:
-            api_key = frame[1]
-            if not stats.requests[api_key] & stats.untimed_bits[api_key]:
+        api_key = api_key_of(frame)
+        if stats is not None:
+            count = stats.counts[api_key]
+            if not count.answered & count.untimed_bits:
                 timed = TimedRequest(
                     api_key, received_us=self._received_us, started_us=self._clock.monotonic_us()
                 )
@@ -237,10 +238,14 @@ class Connection:
                 if tracing is not None:
                     tracing.begin(self._clock.monotonic_us())
         answer = self._dispatch.answer(
-            frame, peer=self.stream.peer, received_ms=received_ms, identity=self.identity
+            frame,
+            api_key,
+            peer=self.stream.peer,
+            received_ms=received_ms,
+            identity=self.identity,
         )
-        if stats is not None:
-            stats.requests[api_key] += 1
+        if stats is not None and count is not None:
+            count.answered += 1
             if tracing is not None:
                 timed = self._traced(timed, tracing)
             if timed is not None:

@@ -70,6 +70,7 @@ class Dispatch:
     def answer(
         self,
         frame: memoryview,
+        api_key: int,
         *,
         peer: Address,
         received_ms: int,
@@ -77,8 +78,8 @@ class Dispatch:
     ) -> Parts | PendingReply | Coroutine[Any, Any, Parts] | None:
         """The reply, or what to wait for to have it, or None when none is owed.
 
-        The frame may be overwritten when this returns. CloseConnection when the peer cannot be
-        talked to.
+        `api_key` is that of `api_key_of`. The frame may be overwritten when this returns.
+        CloseConnection when the peer cannot be talked to.
         """
         access: Access | None = None
         if self._is_guarded:
@@ -90,8 +91,7 @@ class Dispatch:
                 access = identity.access(
                     self._authorizer, peer, self._services.image.acls_by_pattern
                 )
-        # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
-        if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:
+        if (shortcut := self._shortcuts.get(api_key)) is not None:
             reply = shortcut(self._services, frame, self.listener, received_ms, access)
             if isinstance(reply, bytes):
                 return [reply]
@@ -134,6 +134,11 @@ class Dispatch:
                 stats.note_errors(header.api_key, response)
             return encode_response(header.correlation_id, response, header.api_version)
         return finish(api, request, header, response, stats)
+
+
+def api_key_of(frame: memoryview) -> int:
+    """The second byte, since all keys are small: a shortcut looks at the rest. 255 is no API's."""
+    return frame[1] if len(frame) > 1 else 255
 
 
 def is_served(api: AnyApi, version: int) -> bool:
