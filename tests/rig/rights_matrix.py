@@ -17,8 +17,12 @@ from penstock.security.acl.messages import creation_of, deletion_filter
 from penstock.security.acl.words import CLUSTER_NAME, AclOperation, ResourceType
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import Message, Struct
+from penstock.wire.embedded import write_embedded
+from penstock.wire.header import encode_request
 from penstock.wire.messages.create_acls import CreateAclsRequest
+from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.wire.messages.delete_acls import DeleteAclsRequest
+from penstock.wire.messages.envelope import DefaultPrincipalData, EnvelopeRequest
 from penstock.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.wire.messages.sasl_handshake import SaslHandshakeRequest
 from rig.authorised_node import allow
@@ -46,6 +50,9 @@ BY_NAME_UP_TO = {
     ApiKey.OFFSET_FETCH: 9,
     ApiKey.DELETE_TOPICS: 5,
 }
+NO_NODE = 77  # has no node of the cluster
+SIZE_BYTES = 4
+LOOPBACK = bytes((127, 0, 0, 1))
 SETTINGS_OF = (ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
@@ -73,7 +80,9 @@ class Subject:
 
 def requests_about(subject: Subject, api: AnyApi) -> Iterator[tuple[str, Message, int]]:
     """What an API is asked, under a name of its own, and in which version."""
-    by_name = min(api.versions.max, BY_NAME_UP_TO.get(api.key, api.versions.max))
+    by_name = max(
+        api.versions.min, min(api.versions.max, BY_NAME_UP_TO.get(api.key, api.versions.max))
+    )
     for version in {by_name} if subject.topic_id is None else {by_name, api.versions.max}:
         for name, request, asked in _requests(api, version):
             subject.put_into(request)
@@ -174,12 +183,38 @@ def _without_proposed_id(request: Message) -> Message:
     return request
 
 
+def _another_node(request: Message) -> Message:
+    """With the right to do so, the only node would be taken out of its own cluster."""
+    return _with(request, broker_id=NO_NODE)
+
+
+def _another_controller(request: Message) -> Message:
+    return _with(request, controller_id=NO_NODE)
+
+
+def _forwarded(_: Message) -> Message:
+    """A request of alice, which another node forwards. Its reply is inside that of the envelope, so
+    what she may do herself does not count here.
+    """
+    inner = full_request(CreateTopicsRequest, 7)
+    parts = encode_request(inner, version=7, correlation_id=1, client_id="forwarded")
+    principal = DefaultPrincipalData(type="User", name="alice")
+    return EnvelopeRequest(
+        request_data=b"".join(bytes(part) for part in parts)[SIZE_BYTES:],
+        request_principal=write_embedded(principal, version=0),
+        client_host_address=LOOPBACK,
+    )
+
+
 CHANGES: dict[ApiKey, Callable[[Message], Message]] = {
     ApiKey.INIT_PRODUCER_ID: _new_transaction,
     ApiKey.CREATE_TOPICS: _without_proposed_id,
     ApiKey.CREATE_ACLS: _unacceptable_entry,
     ApiKey.DELETE_ACLS: _entries_of_nobody,
     ApiKey.DELETE_TOPICS: _named_by_id,  # where they have ids
+    ApiKey.UNREGISTER_BROKER: _another_node,
+    ApiKey.CONTROLLER_REGISTRATION: _another_controller,
+    ApiKey.ENVELOPE: _forwarded,
 }
 
 
@@ -196,15 +231,17 @@ def codes_of(part: object) -> Iterator[int]:
 
 
 class Guarded:
-    """A broker with an authorizer, at a listener for PLAIN; admin may do everything."""
+    """A broker with an authorizer, at a listener for PLAIN; admin may do everything. `controller`
+    is where alice asks, if she is to ask another listener.
+    """
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._admin = self.dialogue("admin")
+    def __init__(self, bootstrap: str, *, controller: str | None = None) -> None:
+        self._asked_at = controller or bootstrap
+        self._admin = self.dialogue("admin", at=bootstrap)
         self._alice = self.dialogue("alice")
 
-    def dialogue(self, user: str) -> Dialogue:
-        talk = Dialogue(self._bootstrap, "rights")
+    def dialogue(self, user: str, *, at: str | None = None) -> Dialogue:
+        talk = Dialogue(at or self._asked_at, "rights")
         talk.exchange(SaslHandshakeRequest(mechanism="PLAIN"), version=1)
         token = f"\0{user}\0{user}-secret".encode()
         reply = talk.exchange(SaslAuthenticateRequest(auth_bytes=token), version=2)
