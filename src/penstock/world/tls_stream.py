@@ -34,10 +34,12 @@ RECORD_BYTES_MAX: Final = 16 * limit.KIB
 RECORDS_IN_A_ROW_MAX: Final = 32  # then the loop gets its turn, however much has arrived
 SENT_IN_A_ROW_MAX: Final = 1 * limit.MIB  # the same, for what is sent
 FILE_BYTES_READ: Final = 256 * limit.KIB  # at once, to be sent
-# Linux: what setsockopt is told to let the kernel encrypt, and getsockopt to say whether it does.
+# Linux: what setsockopt is told to let the kernel encrypt, and getsockopt to say whether it does:
+# version and cipher. To ask for more, one would have to know how many bytes the keys of the cipher
+# have: any other number is refused.
 SOL_TLS: Final = 282
 TLS_TX: Final = 1
-TLS_INFO_BYTES: Final = 40
+TLS_INFO_BYTES: Final = 4
 
 
 class TlsStream:
