@@ -1,14 +1,17 @@
 """Each client of a pipeline gets into a node that asks for a log-in, and no password is shown."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from penstock.cli.pipeline_run import end_offsets
 from penstock.model.identity import TopicPartition
@@ -60,8 +63,14 @@ def place(secured: SecuredNode, config: Path, tmp_path: Path) -> Place:
 
 def pipeline(*arguments: str, **environment: str) -> str:
     """All that `penstock pipeline ...` prints."""
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("penstock")), "pipeline", *arguments],
+    done = command("pipeline", *arguments, **environment)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("penstock")), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -70,8 +79,6 @@ def pipeline(*arguments: str, **environment: str) -> str:
         check=False,
         env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA, **environment},
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 def test_a_pipeline_runs_over_tls_and_its_password_is_nowhere(
@@ -143,6 +150,41 @@ def test_the_capture_of_cdc_logs_in(secured: SecuredNode, place: Place, postgres
     finally:
         ended.set()
         thread.join(PATIENCE_SECONDS)
+
+
+def test_the_commands_of_cdc_log_in(
+    secured: SecuredNode, config: Path, tmp_path: Path, postgres: str
+) -> None:
+    prefix = f"cli-{conninfo_to_dict(postgres)['dbname']}"
+    topic, index = f"{prefix}.public.products", str(tmp_path / "index")
+    at = ("--bootstrap", secured.addresses["SASL_SSL"], "--command-config", str(config))
+    capture = ("cdc", "capture", "--postgres", postgres, "--prefix", prefix, "--once")
+    feed(postgres, 1, transactions_max=20)
+    captured = command(*capture, "--table", "products", *at)
+    assert captured.returncode == 0, captured.stdout
+    rows = products(postgres)
+    assert told(committed_records(secured.addresses["PLAINTEXT"], topic)) == rows
+    indexed = command("cdc", "index", "--topic", topic, "--file", index, "--once", *at)
+    assert indexed.returncode == 0, indexed.stdout
+    with sqlite3.connect(index) as database:
+        indexed_rows = database.execute("SELECT count(*) FROM rows WHERE row IS NOT NULL")
+        assert indexed_rows.fetchone() == (len(rows),)
+
+
+def test_a_command_of_cdc_that_may_not_log_in_says_so_in_one_line(
+    secured: SecuredNode, credentials: Credentials, tmp_path: Path, postgres: str
+) -> None:
+    login = replace(credentials.by_sasl("SCRAM-SHA-512"), password="wrong-secret")
+    config = login.write(tmp_path / "wrong.properties")
+    at = ("--bootstrap", secured.addresses["SASL_SSL"], "--command-config", str(config))
+    capture = ("cdc", "capture", "--postgres", postgres, "--table", "products", "--once")
+    follow = ("cdc", "index", "--topic", "t", "--file", str(tmp_path / "index"))
+    for arguments in (capture, follow):
+        refused = command(*arguments, *at)
+        assert refused.returncode == 1, refused.stdout
+        [line] = refused.stdout.splitlines()
+        assert "invalid credentials" in line
+        assert "wrong-secret" not in line
 
 
 def test_the_switch_of_replay_logs_in(secured: SecuredNode, place: Place) -> None:
