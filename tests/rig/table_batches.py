@@ -4,8 +4,9 @@ import pandas  # noqa: F401, pyarrow would else load it in each process
 import psycopg
 import pyarrow
 
-from penstock.spark.tables import delta_table, postgres_table
+from penstock.spark.tables import delta_files, delta_table, postgres_table
 from penstock.spark.tables.batches import Batch
+from penstock.spark.tables.store_options import store_options
 
 QUERY = "b34d1a7e"
 KEYS = 5  # so many keys take turns in being changed
@@ -62,6 +63,17 @@ def append_to_delta(uri: str, batch_id: int) -> None:
     target = delta_table.Target(uri=uri)
     _made(target, rows)
     delta_table.commit(target, batch_of(batch_id), delta_table.adding_rows(rows))
+
+
+def upload_to_delta(uri: str, options: dict[str, str], batch_id: int) -> None:
+    """As a task and its driver do it, one after the other."""
+    rows = new_rows(batch_id)
+    target = delta_table.Target(uri=uri, storage_options=store_options(uri, options))
+    _made(target, rows)
+    file = delta_files.write_file(target, rows.schema, iter(rows.to_batches()))
+    assert file is not None
+    change = delta_table.adding_files([file.addition()])
+    delta_table.commit(target, batch_of(batch_id), change)
 
 
 def merge_into_delta(uri: str, batch_id: int) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import penstock.spark
 from rig.clients.confluent import ConfluentClient
 from rig.connect_server import ConnectServer
+from rig.object_store import ObjectStore
 from rig.postgres import Databases
 from rig.serve import ServedNode
 from rig.small_spark import SMALL_SPARK
@@ -95,3 +96,12 @@ def databases() -> Iterator[Databases]:
 def postgres(databases: Databases) -> str:
     """The DSN of an empty database."""
     return databases.fresh()
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """It speaks S3. Whoever kills it starts it again."""
+    found = ObjectStore(tmp_path_factory.mktemp("store"))
+    found.start()
+    yield found
+    found.kill()

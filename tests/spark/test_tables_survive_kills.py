@@ -5,10 +5,13 @@ from pathlib import Path
 import psycopg
 import psycopg.transaction
 from deltalake import DeltaTable
+from pyarrow.fs import FileSelector
 
-from penstock.spark.tables import delta_table, postgres_table
+from penstock.spark.tables import delta_files, delta_table, postgres_table
+from penstock.spark.tables.store_options import store_options
 from rig import table_batches
 from rig.killed_lines import Killer
+from rig.object_store import ObjectStore
 from rig.table_batches import left_after, new_rows
 
 
@@ -24,6 +27,25 @@ def test_rows_appended_to_delta_are_there_once(folder: Path) -> None:
             assert sorted(found) == wanted, f"killed at line {line}"
             if survived:
                 break
+    assert line > 30
+
+
+def test_rows_uploaded_to_an_object_store_are_there_once(object_store: ObjectStore) -> None:
+    uri = f"s3://{object_store.new_bucket()}/ledger"
+    options = store_options(uri, object_store.options)
+    wanted: list[int] = []
+    with Killer(table_batches.upload_to_delta, delta_files, delta_table) as killer:
+        for line in killer.lines():
+            survived = killer.survives(line, uri, object_store.options, line)
+            table_batches.upload_to_delta(uri, object_store.options, line)
+            wanted += new_rows(line)["id"].to_pylist()
+            found = DeltaTable(uri, storage_options=options).to_pyarrow_table()
+            assert sorted(found["id"].to_pylist()) == wanted, f"killed at line {line}"
+            if survived:
+                break
+    files = delta_files.file_system(delta_table.Target(uri=uri, storage_options=options))
+    uploaded = [one for one in files.get_file_info(FileSelector("")) if one.is_file]
+    assert len(uploaded) > line  # the files of the killed are there, and no commit names them
     assert line > 30
 
 

@@ -9,10 +9,10 @@ The batch's number is part of the same Delta commit as its rows (Delta's applica
 so a repeated batch finds itself in the table and is skipped (see `batches` for the whole rule).
 Two drivers under one app can't both commit a batch: the second finds it there.
 
-`append` to a table in a folder without partitions: the tasks write the files, and the driver only
-commits. `append` elsewhere, and `upsert` always: the batch comes to the driver as Arrow, and must
-fit into its memory (twice, for an upsert); `maxOffsetsPerTrigger` is what bounds it. An upsert
-rewrites every file that holds one of its keys, as merges into Delta do.
+`append` to a table without partitions: the tasks write the files, into a folder or an object store,
+and the driver only commits. `append` to partitions, and `upsert` always: the batch comes to the
+driver as Arrow, and must fit into its memory (twice, for an upsert); `maxOffsetsPerTrigger` is what
+bounds it. An upsert rewrites every file that holds one of its keys, as merges into Delta do.
 
 The table is made with the batch's columns when there is none yet, and then belongs to `app`. A
 table made by somebody else may be written by any app that its columns fit.
@@ -21,7 +21,6 @@ table made by somebody else may be written by any app that its columns fit.
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
 
 import pyarrow
 from pyspark.sql import DataFrame
@@ -41,6 +40,7 @@ from penstock.spark.tables.delta_table import (
 )
 from penstock.spark.tables.errors import TableError
 from penstock.spark.tables.incoming import check_keys, check_named, query_of, run_through
+from penstock.spark.tables.store_options import store_options
 
 Mode = Literal["append", "upsert"]
 
@@ -57,6 +57,7 @@ def write(
     partition_by: Sequence[str] = (),
     append_only: bool = False,
     storage_options: dict[str, str] | None = None,
+    config_file: str | None = None,
     query: str | None = None,
 ) -> bool:
     """Writes the batch; returns False where it was in the table already.
@@ -64,13 +65,15 @@ def write(
     `upsert` needs `keys`; rows whose boolean column `deleted` is true take the row of their key
     away, and the column itself is not stored. `partition_by` and `append_only`, after which no
     writer of Delta changes or deletes a row any more, are for a table that is made here.
+    `storage_options` and the properties of `config_file` say how an object store is reached.
     `query` is Spark's query id, and found by itself within foreachBatch.
     """
     if mode == "upsert":
         check_named(frame, keys=keys, deleted=deleted)
     elif keys or deleted is not None:
         raise TableError('keys and deleted are for mode="upsert"')
-    target = Target(uri=table, storage_options=storage_options)
+    options = store_options(table, storage_options, config_file=config_file)
+    target = Target(uri=table, storage_options=options or None)
     query = query_of(frame) if query is None else query
     batch = Batch(app=app, query=query, batch_id=batch_id)
     schema = schema_of(frame.schema.jsonValue(), without=deleted)
@@ -81,9 +84,8 @@ def write(
         run_through(frame)
         return False
     stored = arrow_schema(found.schema(), [column.name for column in schema.fields])
-    folder = local_folder(target)
-    if mode == "append" and folder is not None and not found.metadata().partition_columns:
-        return _append_by_tasks(frame, batch, target=target, folder=folder, stored=stored)
+    if mode == "append" and not found.metadata().partition_columns:
+        return _append_by_tasks(frame, batch, target=target, stored=stored)
     rows = frame.toArrow()
     if not rows.num_rows:
         return True
@@ -96,21 +98,14 @@ def write(
     return commit(target, batch, merging_rows(rows, keys=keys, deleted=deleted))
 
 
-def local_folder(target: Target) -> Path | None:
-    """The table's folder, where all of Spark's workers can write; None: in some object store."""
-    parts = urlsplit(target.uri)
-    if target.storage_options or parts.scheme not in ("", "file"):
-        return None
-    return Path(unquote(parts.path) if parts.scheme else target.uri)
-
-
 def _append_by_tasks(
-    frame: DataFrame, batch: Batch, *, target: Target, folder: Path, stored: pyarrow.Schema
+    frame: DataFrame, batch: Batch, *, target: Target, stored: pyarrow.Schema
 ) -> bool:
-    files = write_files(frame, folder.absolute(), stored)
+    files = write_files(frame, target, stored)
     if not files:
         return True
-    check_shared(folder, files)
+    if target.folder is not None:
+        check_shared(target.folder, files)
     # After an error nobody knows whether the commit named the files: they stay where they are.
     return commit(target, batch, adding_files([file.addition() for file in files]))
 

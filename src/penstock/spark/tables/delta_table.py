@@ -9,6 +9,8 @@ Invariants
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pyarrow
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -17,7 +19,8 @@ from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
 from penstock.spark.tables.batches import Batch, Verdict, Written, judge
-from penstock.spark.tables.errors import Contended, OtherApp, TableError, WrongColumns
+from penstock.spark.tables.errors import Contended, OtherApp, StoreError, TableError, WrongColumns
+from penstock.spark.tables.store_errors import is_of_store, one_line
 
 OWNER = "penstock.app"  # in the configuration of tables that were made here
 APPEND_ONLY = "delta.appendOnly"
@@ -31,6 +34,14 @@ class Target:
     uri: str
     storage_options: dict[str, str] | None = field(default=None, repr=False)
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder that it is; None: it lies in some object store."""
+        parts = urlsplit(self.uri)
+        if parts.scheme not in ("", "file"):
+            return None
+        return Path(unquote(parts.path) if parts.scheme else self.uri).absolute()
+
     def opened(self) -> DeltaTable | None:
         """The table as it is now; None where there is none."""
         try:
@@ -38,7 +49,7 @@ class Target:
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
-            raise TableError(f"{self.uri} can't be opened: {first_line(error)}") from error
+            raise translated(error, f"{self.uri} can't be opened") from error
 
 
 def open_or_make(
@@ -79,10 +90,11 @@ def commit(target: Target, batch: Batch, change: Change) -> bool:
         try:
             change(found, numbers)
         except CommitFailedError as error:
-            said = first_line(error)
+            said = one_line(error)
             continue  # somebody else committed; what that means, only the table knows
-        except DeltaError as error:
-            raise TableError(f"{target.uri}: {first_line(error)}") from error
+        except (DeltaError, OSError) as error:
+            # Whether the commit was done is known to the table alone: the batch is to come again.
+            raise translated(error, target.uri) from error
         return True
     raise Contended(
         f"{target.uri}: batch {batch.batch_id} conflicted with other writers {ATTEMPTS_MAX} times; "
@@ -136,7 +148,7 @@ def schema_of(spark_schema: dict[str, object], *, without: str | None = None) ->
     try:
         return Schema.from_json(json.dumps(loose))
     except (DeltaError, ValueError) as error:
-        raise WrongColumns(f"no Delta table can hold the batch: {first_line(error)}") from error
+        raise WrongColumns(f"no Delta table can hold the batch: {one_line(error)}") from error
 
 
 def check_columns(schema: Schema, existing: Schema, *, table: str) -> None:
@@ -166,8 +178,10 @@ def arrow_schema(existing: Schema, names: Sequence[str]) -> pyarrow.Schema:
     return pyarrow.schema([whole.field(name) for name in names])
 
 
-def first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+def translated(error: Exception, where: str) -> TableError:
+    """What `deltalake` says, in the words of this package."""
+    kind = StoreError if is_of_store(error) else TableError
+    return kind(f"{where}: {one_line(error)}")
 
 
 def quoted(name: str) -> str:
@@ -191,7 +205,7 @@ def _made(
         # Somebody else may have made it in the meantime.
         found = target.opened()
         if found is None:
-            raise TableError(f"{target.uri} can't be created: {first_line(error)}") from error
+            raise translated(error, f"{target.uri} can't be created") from error
         return found
 
 

@@ -37,6 +37,12 @@ class DatabaseUnreachable(TableError):
     """No PostgreSQL answered at the address given."""
 
 
+class StoreError(TableError):
+    """What holds a table, an object store or a file system, fails or refuses; or the options that
+    tell how it is reached can't be obeyed.
+    """
+
+
 class Contended(TableError):
     """Others wrote to the table again and again, each time before this batch could be."""
 
