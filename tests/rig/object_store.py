@@ -79,9 +79,9 @@ class ObjectStore:
         if process is not None:
             process.kill()
             process.wait()
-        for role in ROLES:  # it makes them nowhere else
-            port = self._ports[f"{role}.grpc"].number
-            Path(f"/tmp/seaweedfs-{role}-grpc-{port}.sock").unlink(missing_ok=True)
+        for name, port in self._ports.items():  # it makes them nowhere else
+            socket = f"/tmp/seaweedfs-{name.replace('.', '-')}-{port.number}.sock"
+            Path(socket).unlink(missing_ok=True)
 
     def _entries(self, path: str) -> list[str]:
         try:
