@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.errors import PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark.tables import delta, delta_table
@@ -86,7 +86,7 @@ def test_a_batch_whose_store_is_killed_in_mid_upload_is_there_once_after_another
         await_parts(object_store, table)
         object_store.kill()
         go_on.touch()
-        with pytest.raises(PythonException) as caught:
+        with pytest.raises(PySparkException) as caught:
             failing.result()
     assert SECRET_KEY not in str(caught.value)
     object_store.start()
