@@ -125,15 +125,18 @@ def test_segment_that_lost_its_last_batches_ends_the_log() -> None:
 
 
 @pytest.mark.parametrize("index_is", ["as saved", "of an earlier stop", "empty", "missing"])
-def test_last_batch_that_is_lost_is_missed_also_if_its_timestamp_is_not(index_is: str) -> None:
+@pytest.mark.parametrize("left", [1, -1])
+def test_last_batches_that_are_lost_are_missed_also_if_their_timestamps_are_not(
+    left: int, index_is: str
+) -> None:
     disk = MemoryDisk()
     log = open_log(disk).log
     while len(log.segments) < 5:
         log.append([make_batch(log.end_offset, timestamp_ms=NOW_MS)], now_ms=NOW_MS)
     segment = log.segments[2]
     positions = [position for position, _ in segment.batches()]
-    assert len(positions) > 2
-    del disk.files[segment.path(".log")].data[positions[-1] :]
+    assert len(positions) > 3
+    del disk.files[segment.path(".log")].data[positions[left] :]
     index = disk.files[segment.path(".index")].data
     match index_is:
         case "of an earlier stop":
@@ -143,7 +146,7 @@ def test_last_batch_that_is_lost_is_missed_also_if_its_timestamp_is_not(index_is
         case "missing":
             del disk.files[segment.path(".index")]
     again = open_log(disk).log
-    assert again.end_offset == segment.base_offset + len(positions) - 1
+    assert again.end_offset == segment.base_offset + len(positions[:left])
     assert [offset for offset, _ in values(again)] == list(range(again.end_offset))
 
 

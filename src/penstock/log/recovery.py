@@ -23,7 +23,7 @@ from dataclasses import field
 
 from penstock.log import layout
 from penstock.log.errors import CorruptIndex, CorruptLog
-from penstock.log.loaded_indexes import LoadedIndexes
+from penstock.log.loaded_indexes import Indexes, LoadedIndexes
 from penstock.log.memory import LogMemory
 from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
@@ -228,7 +228,7 @@ def _scan_all(
             _drop(segments, slot, report)
             break
         previous_base = segment.base_offset
-        sealed = _sealed_end(segment)
+        saved = _saved_indexes(segment)
         scanned = _scan(segment, floor, settings, memory)
         end_offset, reason = scanned.end_offset, scanned.reason
         is_last = slot + 1 == len(segments)
@@ -242,29 +242,13 @@ def _scan_all(
         _cut(segment, scanned, report)
         # A clean stop saves the indexes too, of a segment that may grow afterwards; the recovery
         # point tells the two apart.
-        scanned_end = (segment.largest_timestamp[0], scanned.last_position)
-        whole = sealed == scanned_end and end_offset != recovery_point
+        whole = end_offset != recovery_point and _ends_as_saved(
+            segment, scanned, saved, may_be_lost=not is_end_torn_at_most
+        )
         if reason is not None:
             report.reasons.append(f"{segment.path(layout.LOG)}: {reason}")
             break
     return end_offset
-
-
-def _sealed_end(segment: Segment) -> tuple[int, int] | None:
-    """The largest timestamp and where the last batch begins, by the indexes that were saved when
-    the segment was sealed; None when they have nothing, or nothing right, to say.
-
-    Either alone would not do: a power loss may take the one, or what was last written to it, and
-    the last batch need not have the largest timestamp. The offset of the time index is left out:
-    compaction by Apache Kafka notes another one of the same batch.
-    """
-    try:
-        indexes = segment.read_indexes()
-    except CorruptIndex:
-        return None
-    if len(indexes.time) == 0:
-        return None
-    return indexes.time.last()[0], indexes.offset.last_position()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -276,6 +260,33 @@ class Scanned:
     last_position: int  # where the last of them begins
     reason: str | None
     is_incomplete: bool  # the reason is a batch that was not written to its end
+
+
+def _saved_indexes(segment: Segment) -> Indexes | None:
+    """Those that were saved when the segment was sealed; None when they say nothing right."""
+    try:
+        return segment.read_indexes()
+    except CorruptIndex:
+        return None
+
+
+def _ends_as_saved(
+    segment: Segment, scanned: Scanned, saved: Indexes | None, *, may_be_lost: bool
+) -> bool:
+    """Whether the last batch is the one that the segment was sealed with, by its indexes.
+
+    The time index has the largest timestamp; its offset is left out, since compaction by Apache
+    Kafka notes another one of the same batch. Where power may have been lost that does not do: the
+    last batch need not be the newest. There the offset index has to end with it, as ours do. One
+    without an entry speaks for a single batch, and may as well have lost what was written to it.
+    """
+    if saved is None or len(saved.time) == 0:
+        return False
+    if saved.time.last()[0] != segment.largest_timestamp[0]:
+        return False
+    return not may_be_lost or (
+        len(saved.offset) > 0 and saved.offset.last_position() == scanned.last_position
+    )
 
 
 def _scan(segment: Segment, floor: Offset, settings: TopicSettings, memory: LogMemory) -> Scanned:
