@@ -76,7 +76,7 @@ class SecuredNode:
     """
 
     def __init__(self, data: Path, credentials: Credentials, **settings: str) -> None:
-        self._node = RunningNode(
+        self.running = RunningNode(
             data,
             {
                 "listeners": ",".join(
@@ -91,13 +91,13 @@ class SecuredNode:
                 **{name.replace("_", "."): value for name, value in settings.items()},
             },
         )
-        self._node.start()
-        by_name = self._node.node.addresses_by_listener
+        self.running.start()
+        by_name = self.running.node.addresses_by_listener
         self.addresses = {name: str(address) for name, address in by_name.items()}
         self._add_scram_users()
 
     def stop(self) -> None:
-        self._node.stop()
+        self.running.stop()
 
     def _add_scram_users(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.addresses["PLAINTEXT"]})
