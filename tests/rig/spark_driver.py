@@ -19,24 +19,24 @@ from rig.spark_strikes import StruckDataSource
 
 class Driver:
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-        self._queries: dict[str, StreamingQuery] = {}
+        self.spark = spark
+        self.queries: dict[str, StreamingQuery] = {}
 
     def answer(self, asked: dict[str, Any]) -> object:
         match asked:
             case {"operation": "start", "carrying": carrying}:
-                query = start(self._spark, Carrying(**carrying))
-                self._queries[str(query.id)] = query
+                query = start(self.spark, Carrying(**carrying))
+                self.queries[str(query.id)] = query
                 return str(query.id)
             case {"operation": "await", "query": query_id}:
-                return ended(self._queries[query_id])
+                return ended(self.queries[query_id])
             case {"operation": "look", "query": query_id}:
-                return self._queries[query_id].isActive
+                return self.queries[query_id].isActive
             case {"operation": "read", "format": name, "options": options}:
-                rows = self._spark.read.format(name).options(**options).load().collect()
+                rows = self.spark.read.format(name).options(**options).load().collect()
                 return [encoded(row.asDict(recursive=True)) for row in rows]
             case {"operation": "write", "format": name, "options": options, "rows": rows}:
-                frame = self._spark.createDataFrame(
+                frame = self.spark.createDataFrame(
                     [(row["key"], row["value"]) for row in rows], "key string, value string"
                 )
                 frame.write.format(name).mode("append").options(**options).save()
@@ -69,13 +69,13 @@ def encoded(value: object) -> object:
             return str(value)
 
 
-def main() -> None:
+def main(kind: type[Driver] = Driver) -> None:
     settings = json.loads(sys.argv[1])
     answers = sys.stdout
     sys.stdout = sys.stderr  # whatever else is printed must not be taken for an answer
     spark = session("penstock-tests", **settings)
     spark.dataSource.register(StruckDataSource)
-    driver = Driver(spark)
+    driver = kind(spark)
     print(json.dumps({"answer": "ready"}), file=answers, flush=True)
     for line in sys.stdin:
         try:

@@ -39,12 +39,18 @@ class DriverError(Exception):
 class SparkDriver:
     """One life of a driver program. Its log tells what Spark had to say."""
 
-    def __init__(self, *, log: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        log: Path,
+        settings: Mapping[str, str] | None = None,
+        program: str = "rig.spark_driver",
+    ) -> None:
         self.log = log
         told = {**SMALL, "spark.local.dir": str(log.parent / "spark"), **(settings or {})}
         with open(log, "ab") as standard_error:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rig.spark_driver", json.dumps(told)],
+                [sys.executable, "-m", program, json.dumps(told)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=standard_error,

@@ -51,6 +51,7 @@ class Strike:
     where: Where
     batch: int
     folder: Path
+    hold_seconds_max: float = WAIT_SECONDS_MAX
 
     @property
     def options(self) -> dict[str, str]:
@@ -73,7 +74,7 @@ class Strike:
             (self.folder / self._mark).touch(exist_ok=False)
         except FileExistsError:
             return
-        await_file(self.folder / self._leave)
+        await_file(self.folder / self._leave, seconds_max=self.hold_seconds_max)
 
     def die(self) -> None:
         (self.folder / self._mark).touch()
@@ -88,8 +89,8 @@ class Strike:
         return f"{self.where.value}.{self.batch}.released"
 
 
-def await_file(path: Path) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
+def await_file(path: Path, *, seconds_max: float = WAIT_SECONDS_MAX) -> None:
+    deadline = time.monotonic() + seconds_max
     while not path.exists():
         assert time.monotonic() < deadline, f"{path.name} did not appear"
         time.sleep(LOOK_SECONDS)
