@@ -205,18 +205,23 @@ def noted(
 
 @contextmanager
 def faulty_task(plant: Plant | None) -> Iterator[None]:
-    """Within it a task is wrong about what was decided."""
+    """Within it a task is wrong about what was decided: before it writes, and when it has."""
 
     def is_decided(claim: Claim, batch_id: int, planned: SinkRecord | None) -> bool:
         return plant is Plant.LOSES
 
-    known = batch_sink.is_decided
+    async def is_late(*batch: object) -> bool:
+        return False
+
+    known = batch_sink.is_decided, batch_sink.is_late_for_batch
     if plant is not None:
         batch_sink.is_decided = stream_sink.is_decided = is_decided
+        batch_sink.is_late_for_batch = stream_sink.is_late_for_batch = is_late
     try:
         yield
     finally:
-        batch_sink.is_decided = stream_sink.is_decided = known
+        batch_sink.is_decided, batch_sink.is_late_for_batch = known
+        stream_sink.is_decided, stream_sink.is_late_for_batch = known
 
 
 @contextmanager
