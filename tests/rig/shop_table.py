@@ -42,6 +42,15 @@ def told(records: list[ConsumedRecord]) -> dict[int, dict[str, object]]:
     return {key: row for key, row in rows.items() if row is not None}
 
 
+def latest(records: list[ConsumedRecord]) -> dict[str, object]:
+    """What is left of a compacted topic when every record is followed."""
+    found: dict[str, object] = {}
+    for record in records:
+        assert record.key is not None
+        found[record.key.decode()] = None if record.value is None else json.loads(record.value)
+    return {key: value for key, value in found.items() if value is not None}
+
+
 def place_in_log(record: ConsumedRecord) -> tuple[int, int]:
     headers = dict(record.headers)
     return int(headers["cdc.position"] or b""), int(headers["cdc.step"] or b"")

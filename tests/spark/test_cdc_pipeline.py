@@ -1,6 +1,5 @@
 """A real table, changed twice, to index, cache, warehouse and features: all as the table is."""
 
-import json
 from pathlib import Path
 
 import psycopg
@@ -13,7 +12,7 @@ from penstock.spark.pipelines.cdc.generate import feed
 from penstock.spark.pipelines.place import Place
 from rig.pipeline_input import make_topics
 from rig.serve import ServedNode
-from rig.shop_table import products, told, told_twice
+from rig.shop_table import latest, products, told, told_twice
 from rig.sink_output import committed_records, open_transactional_ids
 
 FEATURES = (
@@ -46,8 +45,12 @@ def test_everything_downstream_is_as_the_table_is(
     changes = committed_records(node.bootstrap, job.PRODUCTS)
     assert told(changes) == rows
     assert not told_twice(changes)
-    assert latest(node, "cdc.cache") == {f"product:{key}": row for key, row in rows.items()}
-    assert {int(key) for key in latest(node, "cdc.search")} == set(rows)
+    assert latest(committed_records(node.bootstrap, "cdc.cache")) == {
+        f"product:{key}": row for key, row in rows.items()
+    }
+    assert {int(key) for key in latest(committed_records(node.bootstrap, "cdc.search"))} == set(
+        rows
+    )
     stored = DeltaTable(place.table(job.WAREHOUSE)).to_pyarrow_table().drop_columns(["changed_at"])
     assert {row["id"]: row for row in stored.to_pylist()} == rows
     assert stored.num_rows == len(rows)
@@ -84,12 +87,3 @@ def ends_of(node: ServedNode, topic: str) -> dict[int, int]:
     for record in committed_records(node.bootstrap, topic):
         found[record.partition] = max(found.get(record.partition, 0), record.offset + 1)
     return found
-
-
-def latest(node: ServedNode, topic: str) -> dict[str, object]:
-    """What is left of a compacted topic when every record is followed."""
-    found: dict[str, object] = {}
-    for record in committed_records(node.bootstrap, topic):
-        assert record.key is not None
-        found[record.key.decode()] = None if record.value is None else json.loads(record.value)
-    return {key: value for key, value in found.items() if value is not None}

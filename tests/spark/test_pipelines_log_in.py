@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from pyspark.sql import SparkSession
 
 from penstock.cli.pipeline_run import end_offsets
 from penstock.model.identity import TopicPartition
 from penstock.spark.config_file import connection_options
+from penstock.spark.pipelines.cdc import job as cdc
 from penstock.spark.pipelines.cdc.capture import capture_beside
 from penstock.spark.pipelines.cdc.generate import feed
 from penstock.spark.pipelines.place import Place
@@ -24,7 +26,8 @@ from penstock.spark.pipelines.wordcount.names import COUNTS, LINES
 from rig.logins.login import PATIENCE_SECONDS
 from rig.logins.secured import Credentials, SecuredNode
 from rig.numbered_rows import make_topics
-from rig.shop_table import products, source_of, told
+from rig.pipeline_input import make_topics as make_topics_of
+from rig.shop_table import latest, products, source_of, told
 from rig.sink_output import committed_records
 from rig.small_spark import SHORT_LIVED_JAVA
 
@@ -185,6 +188,20 @@ def test_a_command_of_cdc_that_may_not_log_in_says_so_in_one_line(
         [line] = refused.stdout.splitlines()
         assert "invalid credentials" in line
         assert "wrong-secret" not in line
+
+
+def test_the_whole_of_cdc_logs_in(
+    spark: SparkSession, secured: SecuredNode, place: Place, postgres: str
+) -> None:
+    inside = secured.addresses["PLAINTEXT"]
+    make_topics_of(inside, "cdc")
+    feed(postgres, 1, transactions_max=20)
+    for query in cdc.start(spark, replace(place, postgres=postgres, once=True)):
+        query.awaitTermination()
+    rows = products(postgres)
+    assert told(committed_records(inside, cdc.PRODUCTS)) == rows
+    cached = latest(committed_records(inside, "cdc.cache"))
+    assert cached == {f"product:{key}": row for key, row in rows.items()}
 
 
 def test_the_switch_of_replay_logs_in(secured: SecuredNode, place: Place) -> None:
