@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,16 @@ from penstock.spark.pipelines.cdc import job as cdc
 from penstock.spark.pipelines.cdc.capture import capture_beside
 from penstock.spark.pipelines.cdc.generate import feed
 from penstock.spark.pipelines.place import Place
-from penstock.spark.pipelines.replay.job import LEDGER, ledger_ends
+from penstock.spark.pipelines.replay import job as replay
+from penstock.spark.pipelines.replay.generate import events
 from penstock.spark.pipelines.wordcount.names import COUNTS, LINES
+from rig.clients.confluent import ConfluentClient
+from rig.ledger import folded, shown
 from rig.logins.login import PATIENCE_SECONDS
 from rig.logins.secured import Credentials, SecuredNode
 from rig.numbered_rows import make_topics
 from rig.pipeline_input import make_topics as make_topics_of
+from rig.pipeline_input import send
 from rig.shop_table import latest, products, source_of, told
 from rig.sink_output import committed_records
 from rig.small_spark import SHORT_LIVED_JAVA
@@ -204,6 +209,17 @@ def test_the_whole_of_cdc_logs_in(
     assert cached == {f"product:{key}": row for key, row in rows.items()}
 
 
-def test_the_switch_of_replay_logs_in(secured: SecuredNode, place: Place) -> None:
-    make_topics(secured.addresses["PLAINTEXT"], LEDGER, partitions=1)
-    assert ledger_ends(place) == {TopicPartition(LEDGER, 0): 0}
+def test_the_whole_of_replay_logs_in(
+    spark: SparkSession, secured: SecuredNode, place: Place
+) -> None:
+    inside = secured.addresses["PLAINTEXT"]
+    make_topics_of(inside, "replay")
+    happened = list(islice(events(31, accounts=5), 30))
+    client = ConfluentClient(inside)
+    send(client, happened)
+    client.close()
+    for query in replay.start(spark, replace(place, once=True)):
+        query.awaitTermination()
+    pointer = replay.live_pointer(place)
+    assert pointer is not None and pointer.topic == replay.topic_of(replay.NEWEST)
+    assert shown(committed_records(inside, pointer.topic)) == folded(happened)
