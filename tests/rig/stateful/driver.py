@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from penstock.spark.pipelines import streams
 from penstock.spark.pipelines.place import Place
 from rig import planned_strikes
 from rig.spark_driver import Driver, main
 from rig.stateful.queries import start_query
+
+QUERIES_MAX = 1_000
 
 
 class StatefulDriver(Driver):
@@ -21,4 +24,6 @@ class StatefulDriver(Driver):
 
 
 if __name__ == "__main__":
+    # A query that is held is in its first batch for good: nobody waits for the end of that.
+    streams.FIRST_BATCHES_AT_ONCE = QUERIES_MAX
     main(StatefulDriver)

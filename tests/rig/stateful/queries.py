@@ -3,7 +3,6 @@
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.pipelines import streams
 from penstock.spark.pipelines.cdc import job as cdc
 from penstock.spark.pipelines.clickstream import job as clickstream
 from penstock.spark.pipelines.clickstream import steps as people
@@ -20,8 +19,6 @@ PIPELINES = {CLICKSTREAM: clickstream.start, CDC: cdc.start}
 
 def start_query(spark: SparkSession, what: str, place: Place, *, sink: str) -> list[StreamingQuery]:
     """Those of a pipeline have its own names; a single query and its output have that of `sink`."""
-    # A query that is held is in its first batch for good: nobody waits for the end of that.
-    streams.FIRST_BATCHES_AT_ONCE = 1_000
     if what in PIPELINES:
         return PIPELINES[what](spark, place)
     rows = updates(spark, what, place).select("key", "value")
