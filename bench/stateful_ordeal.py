@@ -123,9 +123,9 @@ def story_of(what: str, *, seed: int, small: bool) -> Story:
         case "word-count":
             return WordCountStory(seed=seed, words=round(290_000 * share))
         case "order-view":
-            return OrderViewStory(seed=seed, events_per_batch=round(60_000 * share))
+            return OrderViewStory(seed=seed, events_per_batch=round(68_000 * share))
         case _:
-            users, events = round(75_000 * share), round(90_000 * share)
+            users, events = round(85_000 * share), round(102_000 * share)
             return ProfilesStory(seed=seed, users=users, events_per_batch=events)
 
 
