@@ -26,6 +26,7 @@ POINTS = (
 )
 LOOK_SECONDS = 0.1
 STARTS_MAX = 10
+HOLD_SECONDS_MAX = 900
 PROGRAM = "rig.stateful.driver"
 # A query that is held keeps what it has; a program that is killed so often leaves old state behind.
 SETTINGS = {"spark.sql.streaming.minBatchesToRetain": "2"}
@@ -107,8 +108,10 @@ class Ordeal:
             for query in queries:
                 if query not in live:
                     driver.ended(query)  # raises what it ended with
-            if not live and (left := self._waited_for(before)):
-                raise DriverError(f"{victim.name} ended, and {', '.join(left)} was not held")
+            if not live and self._waited_for(before):
+                raise DriverError(f"{victim.name} ended, and was not held in all of {before}")
+            left = self._waited_for(before)
+            assert time.monotonic() - began < HOLD_SECONDS_MAX, f"{left} was not held"
             time.sleep(LOOK_SECONDS)
         self._note_bytes(victim)
         self._told(
