@@ -22,7 +22,7 @@ class Watched:
         self._figures = ProduceFigures(self.stats, window_ms=WINDOW_MS, now_ms=0)
 
     def answer(self, count: int, *, api: ApiKey = ApiKey.PRODUCE, took_ms: int = 1) -> None:
-        self.stats.requests[api] += count
+        self.stats.counts[api].answered += count
         for _ in range(count):
             timed = TimedRequest(api, received_us=0, started_us=0)
             self.stats.note_sent(timed, took_ms * 1000)
