@@ -184,7 +184,8 @@ REFUSALS: dict[str, tuple[str, str, str, str]] = {
         "SslAuthenticationException",
     ),
     "node that is not trusted": (
-        "_SSL: .*certificate verify failed",
+        # Which of them depends on whether the handshake ends with the first bytes or later.
+        "_(SSL|TRANSPORT): .*certificate verify failed",
         "CERTIFICATE_VERIFY_FAILED",
         "CERTIFICATE_VERIFY_FAILED",
         "SslAuthenticationException",
