@@ -22,26 +22,14 @@ export PENSTOCK_COMPILE := no
 endif
 BUILD := pyproject.toml setup.py hot-modules.txt constraints.txt $(KERNEL) $(HOT)
 
-# Tests run in eight parts. Six of them are live: they wait for processes, connections and Java in real
-# time, so three run at a time, those that take longest first. The others, with the rules and the
-# simulator, compute: they run beside them at a low priority and take what they leave.
+# Tests run in five parts. Four of them are live: they wait for processes, connections and Java in real
+# time, so two run at a time, those that take longest first. The fifth, with the rules and the simulator,
+# computes: it runs beside them at a low priority, takes what they leave, and is told of while it runs.
 SPARK_TESTS := tests/spark
-# Of these, those without the session that the others share: Spark in programs of their own, captures.
-PROGRAM_TESTS := $(patsubst %,tests/spark/test_%.py,cdc_captures_each_change_once cdc_command \
-	cdc_follows_any_tables cdc_log_is_read cdc_stores_hold_the_latest_rows declarative_pipelines \
-	error_line gets_into_secured_brokers java_is_found lag_after_program_end pipeline_command \
-	pipelines_log_in spark_bench spark_connect standalone_cluster tables_survive_kills)
 NODE_TESTS := tests/broker tests/cli tests/client tests/node tests/ops tests/testing tests/world
-# Of these, those that wait most: for sessions to end, and for replicas to be in sync.
-CLUSTER_TESTS := $(patsubst %,tests/node/test_%.py,alerts_of_a_cluster balancing_a_cluster \
-	controllers_killed coordinators_killed failover_ordeal moving_to_sasl_ssl network_ordeal \
-	operating_a_cluster rolling_restart)
 CLIENT_TESTS := tests/interop tests/examples
 PEER_TESTS := tests/peer
 LIVE_TESTS := $(SPARK_TESTS) $(NODE_TESTS) $(CLIENT_TESTS) $(PEER_TESTS)
-SIMULATOR_TESTS := tests/sim
-LIVE_PARTS := test-nodes test-spark test-clients test-programs test-clusters test-peer
-without = $(patsubst %,--ignore=%,$(1))
 
 # $(call pytest,PART,ARGUMENTS): also tells which tests took longest, and writes which failed, for
 # .ci/run; nothing here runs a test twice. A part that crashed, if only at its very end, has no record.
@@ -49,13 +37,13 @@ SLOWEST := --durations=30 --durations-min=5
 pytest = $(PRIORITY) $(BIN)/python -m pytest $(SLOWEST) --outcome-record=$(VENV)/.penstock-$(1).json $(2); \
 	status=$$?; [ $$status -le 1 ] || rm -f $(VENV)/.penstock-$(1).json
 
-# $(call reported_tests,PART,TITLE,TESTS): the report is shown whole when the part has ended: those of
+# $(call live_tests,PART,TITLE,FOLDERS): the report is shown whole when the part has ended: those of
 # several would else be written into each other.
-reported_tests = $(call pytest,$(1),$(3) >$(VENV)/.penstock-$(1)-tests 2>&1); \
+live_tests = $(call pytest,$(1),$(3) >$(VENV)/.penstock-$(1)-tests 2>&1); \
 	echo; echo "== $(2)"; cat $(VENV)/.penstock-$(1)-tests; exit $$status
 
-# $(call at_a_time,NUMBER,PARTS): on its own, whatever the jobs of the make above it.
-at_a_time = MAKEFLAGS= $(MAKE) --no-print-directory --keep-going --jobs=$(1) $(2)
+# $(call two_at_a_time,PARTS): on its own, whatever the jobs of the make above it.
+two_at_a_time = MAKEFLAGS= $(MAKE) --no-print-directory --keep-going --jobs=2 $(1)
 
 # What `make bench` is told, such as BENCH=--quick.
 BENCH ?=
@@ -77,13 +65,12 @@ NODE_KILLS ?= 10
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test test-rules test-simulator test-live test-nodes test-spark test-clients test-programs test-clusters test-peer soak lint format docs bench wheel build unbuild clean
+.PHONY: help demo test test-rules test-live test-spark test-nodes test-clients test-peer soak lint format docs bench wheel build unbuild clean
 
 help:
 	@echo "make demo    set up, run a shop on three nodes and Spark, kill a leader and Spark, and prove it"
-	@echo "make test    set up, check style and types, run every test: test-rules and test-simulator beside"
-	@echo "             test-live, which is $(LIVE_PARTS),"
-	@echo "             three at a time"
+	@echo "make test    set up, check style and types, run every test: test-rules, beside test-live, which"
+	@echo "             is test-spark, test-nodes, test-clients and test-peer, two at a time"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
 	@echo "             FOR=1h: a real node under constant load; KILLS=50: one that is killed that often"
 	@echo "             RECORDS=100000: exactly once, while the application and the node are killed"
@@ -104,35 +91,26 @@ demo: $(RUN_STAMP)
 test: lint
 	@echo "== tests"
 	@$(BYTECODE)
-	@$(call at_a_time,3,test-rules test-simulator test-live)
+	@$(call two_at_a_time,test-rules test-live)
 
-test-rules test-simulator: PRIORITY := nice -n 15
+test-rules: PRIORITY := nice -n 15
 test-rules: $(DEV_STAMP)
-	@$(call pytest,rules,$(call without,$(LIVE_TESTS) $(SIMULATOR_TESTS))); exit $$status
-
-test-simulator: $(DEV_STAMP)
-	@$(call reported_tests,simulator,tests of the simulator,$(SIMULATOR_TESTS))
+	@$(call pytest,rules,$(patsubst %,--ignore=%,$(LIVE_TESTS))); exit $$status
 
 test-live: $(DEV_STAMP)
-	@$(call at_a_time,3,$(LIVE_PARTS))
+	@$(call two_at_a_time,test-spark test-nodes test-clients test-peer)
 
 test-spark: $(DEV_STAMP)
-	@$(call reported_tests,spark,tests with Spark,$(SPARK_TESTS) $(call without,$(PROGRAM_TESTS)))
-
-test-programs: $(DEV_STAMP)
-	@$(call reported_tests,programs,tests of programs with Spark,$(PROGRAM_TESTS))
+	@$(call live_tests,spark,tests with Spark,$(SPARK_TESTS))
 
 test-nodes: $(DEV_STAMP)
-	@$(call reported_tests,nodes,tests of nodes,$(NODE_TESTS) $(call without,$(CLUSTER_TESTS)))
-
-test-clusters: $(DEV_STAMP)
-	@$(call reported_tests,clusters,tests of clusters at work,$(CLUSTER_TESTS))
+	@$(call live_tests,nodes,tests of nodes,$(NODE_TESTS))
 
 test-clients: $(DEV_STAMP)
-	@$(call reported_tests,clients,tests with real clients,$(CLIENT_TESTS))
+	@$(call live_tests,clients,tests with real clients,$(CLIENT_TESTS))
 
 test-peer: $(DEV_STAMP)
-	@$(call reported_tests,peer,tests beside Apache Kafka,$(PEER_TESTS))
+	@$(call live_tests,peer,tests beside Apache Kafka,$(PEER_TESTS))
 
 ifneq ($(FOR),)
 soak: $(DEV_STAMP)
