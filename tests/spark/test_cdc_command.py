@@ -49,6 +49,14 @@ def running(line: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.wait()
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Children hear Ctrl-C also where the tests run in the background, and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def await_records(node: ServedNode, topic: str, more_than: int) -> int:
     deadline = time.monotonic() + SECONDS_MAX
     client = ConfluentClient(node.bootstrap)
@@ -171,6 +179,7 @@ def await_keys(server: RedisServer, topic: str, rows: dict[int, dict[str, object
         time.sleep(0.05)
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_ctrl_c_ends_it(node: ServedNode, postgres: str, prefix: str, folder: Path) -> None:
     feed(postgres, 0, transactions_max=5)
     with running(command(node, postgres, prefix), folder) as child:
