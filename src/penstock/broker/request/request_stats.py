@@ -81,8 +81,8 @@ class TimedRequest:
 class ApiCount:
     """How many requests of one API were answered.
 
-    An object for each, since compiled code raises an attribute in a third of the time that an entry
-    of a list takes.
+    An object for each: compiled code raises its attribute without making a Python integer, as an
+    entry of a list would need one.
     """
 
     __slots__ = ("answered", "untimed_bits")
