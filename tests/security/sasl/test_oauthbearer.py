@@ -5,7 +5,7 @@ import hmac
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
@@ -170,6 +170,42 @@ def test_no_bytes_make_it_fail(first: bytes) -> None:
 def test_no_text_passes_for_a_token(text: str) -> None:
     with pytest.raises(InvalidToken):
         TokenKeys(DOCUMENT, EXPECTED).verify(text, now_ms=NOW_MS)
+
+
+# Any JSON where an object is wanted, and objects that hold anything under the names that count.
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["alg", "RS256", "kid", "rsa"]),
+    lambda parts: (
+        st.lists(parts, max_size=3)
+        | st.dictionaries(st.sampled_from(["alg", "kid", "crit", "b64", "jwk", "x"]), parts)
+    ),
+    max_leaves=8,
+)
+
+
+@given(header=JSON, payload=JSON)
+@example(header=["alg"], payload={})
+@example(header="alg", payload={})
+@example(header={"alg": ["RS256"]}, payload={})
+@example(header={"alg": "RS256", "crit": 5}, payload={})
+def test_no_header_makes_it_fail(header: object, payload: object) -> None:
+    parts = (json.dumps(header).encode(), json.dumps(payload).encode(), b"\0")
+    forged = ".".join(encoded(part) for part in parts)
+    first = OauthBearerClient(forged).first()
+    assert isinstance(server().respond(first, now_ms=NOW_MS), Rejected | Challenge)
+
+
+@given(JSON)
+@example([])
+@example({"keys": [{"kty": "RSA", "n": 7}]})
+def test_no_document_of_keys_makes_it_fail(document: object) -> None:
+    with pytest.raises(UnusableKeys):
+        read_keys(json.dumps(document).encode())
+
+
+def test_a_document_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(UnusableKeys):
+        read_keys(b"[" * 100_000)
 
 
 def test_the_keys_of_the_test_are_read() -> None:
