@@ -23,9 +23,10 @@ NEW = RSAKey.generate_key(2048, {"kid": "new", "use": "sig"})
 
 
 class Issuer(HTTPServer):
-    """`document` is what it answers; None is an error."""
+    """`document` is what it answers; None is an error. `broken` stands in the place of it all."""
 
     document: bytes | None = None
+    broken: bytes | None = None
 
     @property
     def url(self) -> str:
@@ -39,6 +40,9 @@ class Answer(BaseHTTPRequestHandler):
     server: Issuer
 
     def do_GET(self) -> None:
+        if self.server.broken is not None:
+            self.wfile.write(self.server.broken)
+            return
         found = self.server.document
         self.send_response(500 if found is None else 200)
         self.end_headers()
@@ -152,6 +156,38 @@ def test_an_issuer_that_fails_is_asked_again_and_its_last_keys_count(
                         keys.verify(token(NEW), now_ms=NOW_MS)
                     await asyncio.sleep(0.01)
             assert keys.verify(token(OLD), now_ms=NOW_MS) == ALICE
+        finally:
+            reading.cancel()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+        b"garbage\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"x" * 100_000,
+        b"",
+    ],
+    ids=["half a chunk", "half a document", "no HTTP", "line without end", "nothing"],
+)
+def test_an_issuer_whose_answer_breaks_off_is_asked_again(
+    issuer: Issuer, broken: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        issuer.broken = broken
+        keys = source(issuer.url)
+        reading = asyncio.create_task(keys.run())
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while "known=False" not in caplog.text:
+                    assert not reading.done(), reading
+                    await asyncio.sleep(0.01)
+            issuer.publish(OLD)
+            issuer.broken = None
+            assert await until_verified(keys, OLD) == ALICE
         finally:
             reading.cancel()
 

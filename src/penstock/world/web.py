@@ -1,6 +1,7 @@
 """Addresses of the web: a document from one, off the loop; a small one to another, on it."""
 
 import asyncio
+import http.client
 import os
 import re
 import socket
@@ -29,7 +30,7 @@ def _read(url: str, bytes_max: int) -> bytes:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             found: bytes = answer.read(bytes_max)
             return found
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise NetworkError(f"{type(error).__name__}: {error}") from error
 
 
