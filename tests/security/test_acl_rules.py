@@ -1,6 +1,7 @@
 """What entries allow and deny, by the rules of Apache Kafka's StandardAuthorizer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -46,14 +47,17 @@ def topic(
     )
 
 
-def access(
-    *acls: Acl, who: Principal = ALICE, super_users: Iterable[str] = (), everyone: bool = False
-) -> Access:
-    authorizer = Authorizer(
+def authorizer(super_users: Iterable[str] = (), everyone: bool = False) -> Authorizer:
+    return Authorizer(
         super_users=frozenset(map(Principal.parse, super_users)),
         allow_everyone_if_no_acl_found=everyone,
     )
-    return authorizer.access(who, HOST, indexed(acls))
+
+
+def access(
+    *acls: Acl, who: Principal = ALICE, super_users: Iterable[str] = (), everyone: bool = False
+) -> Access:
+    return authorizer(super_users, everyone).access(who, HOST, indexed(acls))
 
 
 def test_nothing_is_allowed_without_an_entry() -> None:
@@ -204,3 +208,35 @@ def test_an_entry_that_is_removed_leaves_no_trace(entries: list[Acl], data: st.D
     before = dict(indexed(entries))
     changed = without_acl(before[gone.pattern], gone)
     assert changed == dict(indexed(left)).get(gone.pattern, {})
+
+
+class Counted(dict[ResourcePattern, Mapping[str, tuple[Acl, ...]]]):
+    """An index that counts what is looked up in it."""
+
+    lookups = 0
+
+    def get(self, key: ResourcePattern, default: Any = None) -> Any:
+        self.lookups += 1
+        return super().get(key, default)
+
+
+def test_prefixes_of_a_long_name_are_looked_up_only_where_entries_are_as_long() -> None:
+    entries = [topic(name, Op.READ, prefixed=True) for name in ("a", "ab", "b", "a" * 100)]
+    index = Counted(indexed([*entries, topic("z", Op.READ)]))
+    by_index = authorizer().access(ALICE, HOST, index)
+    assert by_index.may(Op.READ, Type.TOPIC, "a" * 32_767)
+    assert index.lookups == 2 + 3
+    index.lookups = 0
+    assert not by_index.may(Op.READ, Type.GROUP, "a" * 32_767)
+    assert index.lookups == 2
+
+
+def test_decisions_about_long_names_are_not_remembered() -> None:
+    allowed = access(topic("a", Op.ALL, prefixed=True))
+    count = allowed.memory.count
+    for number in range(10):
+        name = "a" * 300 + str(number)
+        assert allowed.may(Op.ALTER, Type.TOPIC, name)
+        assert allowed.may_read(name)
+        assert allowed.may_write(name)
+    assert allowed.memory.count == count

@@ -5,20 +5,27 @@
     access.may_write("orders")
 
 All decisions are forgotten when the entries change, which shows by another index, and when they are
-too many. A connection keeps its access and asks `is_current` before each use, which compares
-identities alone (`broker/network/identity`). Whether a topic may be written and read is asked for
-every batch, so these two are remembered by the name of the topic alone: no key is made to look one
-up.
+too many; those about long names are not remembered. A connection keeps its access and asks
+`is_current` before each use, which compares identities alone (`broker/network/identity`). Whether a
+topic may be written and read is asked for every batch, so these two are remembered by the name of
+the topic alone: no key is made to look one up.
 """
 
 from typing import Final
 
-from penstock.model.limit import REMEMBERED_DECISIONS_MAX
-from penstock.security.acl.rules import AclIndex, is_allowed, is_allowed_somewhere
+from penstock.model.limit import REMEMBERED_DECISIONS_MAX, REMEMBERED_NAME_MAX
+from penstock.security.acl.rules import (
+    AclIndex,
+    PrefixLengths,
+    is_allowed,
+    is_allowed_somewhere,
+    prefix_lengths,
+)
 from penstock.security.acl.words import CLUSTER_NAME, OPERATIONS, AclOperation, ResourceType
 from penstock.security.principal import Principal
 
 DECISIONS_MAX: Final = REMEMBERED_DECISIONS_MAX
+NAME_MAX: Final = REMEMBERED_NAME_MAX
 EVERYWHERE: Final = ""  # no resource has this name: stands for the question about all of a type
 
 
@@ -61,12 +68,18 @@ class Authorizer:
 class Memory:
     """What was decided by the entries of one moment."""
 
-    __slots__ = ("count", "index", "known")
+    __slots__ = ("_lengths", "count", "index", "known")
 
     def __init__(self, index: AclIndex) -> None:
         self.index = index
+        self._lengths: PrefixLengths | None = None
         self.known: dict[Principal, dict[str, Access]] = {}  # by host
         self.count = 0  # of accesses and of decisions
+
+    def lengths(self) -> PrefixLengths:
+        if self._lengths is None:
+            self._lengths = prefix_lengths(self.index)
+        return self._lengths
 
     def forget(self) -> None:
         """Connections that ask for nothing more keep their access, but none of its decisions."""
@@ -112,7 +125,7 @@ class Access:
         decided = self._may_read.get(topic)
         if decided is None:
             decided = self.may(AclOperation.READ, ResourceType.TOPIC, topic)
-            if not self.is_super:
+            if not self.is_super and len(topic) <= NAME_MAX:
                 self._may_read[topic] = decided
                 self.memory.count += 1
         return decided
@@ -122,7 +135,7 @@ class Access:
         decided = self._may_write.get(topic)
         if decided is None:
             decided = self.may(AclOperation.WRITE, ResourceType.TOPIC, topic)
-            if not self.is_super:
+            if not self.is_super and len(topic) <= NAME_MAX:
                 self._may_write[topic] = decided
                 self.memory.count += 1
         return decided
@@ -138,6 +151,7 @@ class Access:
                 asked,
                 is_allowed(
                     self.memory.index,
+                    self.memory.lengths(),
                     principal=self._principal,
                     host=self._host,
                     operation=operation,
@@ -163,6 +177,7 @@ class Access:
                 asked,
                 is_allowed_somewhere(
                     self.memory.index,
+                    self.memory.lengths(),
                     principal=self._principal,
                     host=self._host,
                     operation=operation,
@@ -187,6 +202,7 @@ class Access:
         self._may_write.clear()
 
     def _remember(self, asked: tuple[AclOperation, ResourceType, str], decided: bool) -> bool:
-        self._decided[asked] = decided
-        self.memory.count += 1
+        if len(asked[2]) <= NAME_MAX:
+            self._decided[asked] = decided
+            self.memory.count += 1
         return decided

@@ -6,10 +6,12 @@ Where no entry has a pattern for the resource, a setting decides; where some hav
 the answer is no.
 
 The entries are indexed by pattern and then by principal (`AclIndex`), so a decision looks at few of
-them: those of the literal name, of the name "*", and of each prefix of the name.
+them: those of the literal name, of the name "*", and of each prefix of the name that is as long as
+some entry's (`PrefixLengths`). Clients choose how long their names are, and to look for every
+prefix of one takes the square of its length.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.security.acl.entry import Acl, ResourcePattern
 from penstock.security.acl.words import (
@@ -24,6 +26,9 @@ from penstock.security.acl.words import (
 
 AclIndex = Mapping[ResourcePattern, Mapping[str, tuple[Acl, ...]]]
 
+# Of the patterns that are prefixes, for each type of resource.
+PrefixLengths = Mapping[ResourceType, tuple[int, ...]]
+
 # An entry that allows an operation on the right also allows the one on the left.
 IMPLIED_BY: Mapping[AclOperation, frozenset[AclOperation]] = {
     AclOperation.DESCRIBE: frozenset(
@@ -35,8 +40,17 @@ NOT_IMPLIED: frozenset[AclOperation] = frozenset()
 UNNAMED = "hardcode"  # as in Apache Kafka
 
 
+def prefix_lengths(index: AclIndex) -> PrefixLengths:
+    lengths: dict[ResourceType, set[int]] = {}
+    for pattern in index:
+        if pattern.pattern_type == PatternType.PREFIXED:
+            lengths.setdefault(pattern.resource_type, set()).add(len(pattern.name))
+    return {resource_type: tuple(sorted(found)) for resource_type, found in lengths.items()}
+
+
 def is_allowed(
     index: AclIndex,
+    lengths: PrefixLengths,
     *,
     principal: str,
     host: str,
@@ -45,10 +59,10 @@ def is_allowed(
     name: str,
     allowed_without_acls: bool,
 ) -> bool:
-    """Whether the entries allow an operation on one resource."""
+    """Whether the entries allow an operation on one resource; `lengths` are those of the index."""
     any_pattern = False
     allowed = False
-    for pattern in patterns_of(resource_type, name):
+    for pattern in patterns_of(resource_type, name, lengths.get(resource_type, ())):
         by_principal = index.get(pattern)
         if by_principal is None:
             continue
@@ -64,6 +78,7 @@ def is_allowed(
 
 def is_allowed_somewhere(
     index: AclIndex,
+    lengths: PrefixLengths,
     *,
     principal: str,
     host: str,
@@ -77,6 +92,7 @@ def is_allowed_somewhere(
     # A resource that no entry names stands for all that nobody has thought of.
     if is_allowed(
         index,
+        lengths,
         principal=principal,
         host=host,
         operation=operation,
@@ -102,13 +118,16 @@ def is_allowed_somewhere(
     return any(not _covers(denied, pattern) for pattern in allowed)
 
 
-def patterns_of(resource_type: ResourceType, name: str) -> Iterator[ResourcePattern]:
-    """All patterns that apply to a resource."""
+def patterns_of(
+    resource_type: ResourceType, name: str, lengths: Iterable[int]
+) -> Iterator[ResourcePattern]:
+    """All patterns that apply to a resource, but for prefixes of other lengths."""
     yield ResourcePattern(resource_type, name)
     if name != ANY_NAME:
         yield ResourcePattern(resource_type, ANY_NAME)
-    for end in range(1, len(name) + 1):
-        yield ResourcePattern(resource_type, name[:end], PatternType.PREFIXED)
+    for length in lengths:
+        if length <= len(name):
+            yield ResourcePattern(resource_type, name[:length], PatternType.PREFIXED)
 
 
 def _is_about(acl: Acl, operation: AclOperation) -> bool:
