@@ -31,16 +31,21 @@ CLIENT_TESTS := tests/interop tests/examples
 PEER_TESTS := tests/peer
 LIVE_TESTS := $(SPARK_TESTS) $(NODE_TESTS) $(CLIENT_TESTS) $(PEER_TESTS)
 
+# With SLOW=yes each part runs the tests that are marked as slow, else all others.
+SLOW ?=
+WHICH := $(if $(SLOW),slow,not slow)
+
 # $(call pytest,PART,ARGUMENTS): also tells which tests took longest, and writes which failed, for
 # .ci/run; nothing here runs a test twice. A part that crashed, if only at its very end, has no record.
 SLOWEST := --durations=30 --durations-min=5
-pytest = $(PRIORITY) $(BIN)/python -m pytest $(SLOWEST) --outcome-record=$(VENV)/.penstock-$(1).json $(2); \
-	status=$$?; [ $$status -le 1 ] || rm -f $(VENV)/.penstock-$(1).json
+record = $(VENV)/.penstock-$(if $(SLOW),slow-)$(1)
+pytest = $(PRIORITY) $(BIN)/python -m pytest -m "$(WHICH)" $(SLOWEST) --outcome-record=$(record).json $(2); \
+	status=$$?; [ $$status -le 1 ] || rm -f $(record).json
 
 # $(call live_tests,PART,TITLE,FOLDERS): the report is shown whole when the part has ended: those of
 # several would else be written into each other.
-live_tests = $(call pytest,$(1),$(3) >$(VENV)/.penstock-$(1)-tests 2>&1); \
-	echo; echo "== $(2)"; cat $(VENV)/.penstock-$(1)-tests; exit $$status
+live_tests = $(call pytest,$(1),$(3) >$(record)-tests 2>&1); \
+	echo; echo "== $(2)"; cat $(record)-tests; exit $$status
 
 # $(call two_at_a_time,PARTS): on its own, whatever the jobs of the make above it.
 two_at_a_time = MAKEFLAGS= $(MAKE) --no-print-directory --keep-going --jobs=2 $(1)
@@ -65,12 +70,13 @@ NODE_KILLS ?= 10
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test test-rules test-live test-spark test-nodes test-clients test-peer soak lint format docs bench wheel build unbuild clean
+.PHONY: help demo test test-slow test-rules test-live test-spark test-nodes test-clients test-peer soak lint format docs bench wheel build unbuild clean
 
 help:
 	@echo "make demo    set up, run a shop on three nodes and Spark, kill a leader and Spark, and prove it"
-	@echo "make test    set up, check style and types, run every test: test-rules, beside test-live, which"
-	@echo "             is test-spark, test-nodes, test-clients and test-peer, two at a time"
+	@echo "make test    set up, check style and types, run all tests but the slow ones: test-rules, beside"
+	@echo "             test-live, which is test-spark, test-nodes, test-clients and test-peer, two at a time"
+	@echo "make test-slow   the slow ones: ordeals, pipelines, campaigns; test-spark SLOW=yes: of one part"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
 	@echo "             FOR=1h: a real node under constant load; KILLS=50: one that is killed that often"
 	@echo "             RECORDS=100000: exactly once, while the application and the node are killed"
@@ -92,6 +98,11 @@ test: lint
 	@echo "== tests"
 	@$(BYTECODE)
 	@$(call two_at_a_time,test-rules test-live)
+
+test-slow: $(DEV_STAMP)
+	@echo "== slow tests"
+	@$(BYTECODE)
+	@SLOW=yes $(call two_at_a_time,test-rules test-live)
 
 test-rules: PRIORITY := nice -n 15
 test-rules: $(DEV_STAMP)

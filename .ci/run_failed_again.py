@@ -1,8 +1,8 @@
-"""Runs the tests that failed once more, alone, after a `make test` that failed.
+"""Runs the tests that failed once more, alone, after a `make test test-slow` that failed.
 
     python .ci/run_failed_again.py RECORD...
 
-Each part of `make test` writes a record at its end (tests/rig/outcome_record.py). The exit status
+Each part of the tests writes a record at its end (tests/rig/outcome_record.py). The exit status
 is 0, and the last line `flaky: NAME ...`, if failed tests were all that went wrong and each of them
 passes now. It is 1 if
 
@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 FAILED_MAX = 20
-SECONDS_MAX = 30 * 60  # `make test` takes less than 25 minutes of the 90 that there are
+SECONDS_MAX = 30 * 60  # all tests take less than 50 of the 90 minutes that there are
 
 
 class NotRetried(Exception):

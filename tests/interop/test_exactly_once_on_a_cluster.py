@@ -23,6 +23,8 @@ from rig.pipeline.kinds import java_worker, python_worker
 from rig.pipeline.ordeal import NODE_SETTINGS, Plan, endure
 from rig.pipeline.stream import SINK, SOURCE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplicatedCluster]:

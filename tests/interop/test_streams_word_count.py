@@ -13,6 +13,8 @@ from rig.failover.killed_node import KilledNode, open_transactions
 from rig.serve import ServedNode
 from rig.word_count import COUNTS, LINES, PARTITIONS, Counts, Lines, WordCount
 
+pytestmark = pytest.mark.slow
+
 COUNTS_BETWEEN_KILLS = 300
 NODE_KILLS = 5
 SETTINGS = {

@@ -32,6 +32,8 @@ from rig.members.member import GroupOfMembers, python_member
 from rig.steady_producer import SteadyProducer
 from rig.transactional.confluent import committed_consumer
 
+pytestmark = pytest.mark.slow
+
 ORDERS, COPIES = "orders", "copies"
 TRANSACTION_TOPIC = "__transaction_state"
 PARTITIONS = 4

@@ -15,6 +15,8 @@ from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware, ReplicatedClu
 from rig.failover.ordeal import FailoverOrdeal, Fault
 from rig.failover.producers import java_producer_command
 
+pytestmark = pytest.mark.slow
+
 RATE = 100
 
 

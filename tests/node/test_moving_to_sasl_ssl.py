@@ -27,6 +27,8 @@ from rig.served_cluster import PENSTOCK, READY, NodeProcess
 from rig.source_tree import ROOT
 from rig.tls_files import TlsFiles
 
+pytestmark = pytest.mark.slow
+
 GUIDE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 MACHINES = {1: "alpha", 2: "beta", 3: "gamma"}
 PORTS = ("9092", "9093", "9094", "9095", "9096")  # of each machine of the guide

@@ -12,6 +12,8 @@ import pytest
 
 from rig.failover.namespaces import refusal
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).resolve().parents[1]
 SECONDS_MAX = 540
 

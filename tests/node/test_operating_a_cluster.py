@@ -6,8 +6,12 @@ does more of it, and measures.
 
 from pathlib import Path
 
+import pytest
+
 from rig.operating.cluster import OperatedCluster
 from rig.operating.ordeal import ADDED, REPLACED, SETTINGS, SMALL, OperatingOrdeal
+
+pytestmark = pytest.mark.slow
 
 
 def test_nothing_acked_is_lost_while_nodes_are_added_drained_removed_and_replaced(

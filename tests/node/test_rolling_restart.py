@@ -6,9 +6,13 @@
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from rig.apache_kafka.jars import PeerMissing, fetched_jars
 from rig.failover.cluster import PenstockSoftware, ReplicatedCluster
 from rig.failover.rolling import SETTINGS, RolledClients, roll
+
+pytestmark = pytest.mark.slow
 
 RATE = 50
 

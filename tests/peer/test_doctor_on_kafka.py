@@ -14,6 +14,8 @@ from rig.command import Outcome, run_command
 from rig.examined import Examined
 from rig.reassigning import create_on
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {"min.insync.replicas": "1"}
 
 

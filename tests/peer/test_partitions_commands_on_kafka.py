@@ -20,6 +20,8 @@ from rig.cluster_questions import is_whole, until
 from rig.command import Outcome, run_command
 from rig.reassigning import create_on
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[[str], Outcome]
 
 

@@ -10,6 +10,8 @@ from penstock.cli.sim import sim
 from penstock.sim.cluster.run import run_seed
 from penstock.sim.cluster.scenario import draw
 
+pytestmark = pytest.mark.slow
+
 
 def test_campaign_tells_how_much_its_seeds_went_through() -> None:
     asked = ["run", "--nodes", "3", "--seeds", "2", "--workers", "1"]

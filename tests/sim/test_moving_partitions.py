@@ -8,6 +8,8 @@ from penstock.metadata.controller.partition_change import _Change
 from penstock.sim.cluster.run import ClusterOutcome, run_seed
 from penstock.sim.cluster.scenario import draw, with_moves
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 2
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark.pipelines.clickstream import job as clickstream_job
@@ -18,6 +19,8 @@ from rig.clients.interface import Message
 from rig.pipeline_input import make_topics
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
+
+pytestmark = pytest.mark.slow
 
 COUNT = 200
 BATCH_RECORDS = 80

@@ -36,6 +36,8 @@ from rig.serve import ServedNode
 from rig.shop_table import capture_all, place_in_log, products, source_of, told, told_twice
 from rig.sink_output import committed_records, open_transactional_ids
 
+pytestmark = pytest.mark.slow
+
 Topics = tuple[str, str, str]
 LANES = 4
 

@@ -22,6 +22,8 @@ from rig.serve import ServedNode
 from rig.shop_table import place_in_log, products, told, told_twice
 from rig.sink_output import committed_records
 
+pytestmark = pytest.mark.slow
+
 SECONDS_MAX = 120
 KILLS = 5
 

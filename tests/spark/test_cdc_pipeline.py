@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import psycopg
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
@@ -14,6 +15,8 @@ from rig.pipeline_input import make_topics
 from rig.serve import ServedNode
 from rig.shop_table import latest, products, told, told_twice
 from rig.sink_output import committed_records, open_transactional_ids
+
+pytestmark = pytest.mark.slow
 
 FEATURES = (
     "id",

@@ -22,6 +22,8 @@ from rig.pipeline_input import make_topics, send
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
 
+pytestmark = pytest.mark.slow
+
 
 def test_all_that_follows_from_the_events_is_there_once_over_a_restart(
     spark: SparkSession, node: ServedNode, confluent: ConfluentClient, folder: Path

@@ -4,6 +4,7 @@ from itertools import islice
 from pathlib import Path
 
 import psycopg
+import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark.pipelines.commerce import job, names
@@ -15,6 +16,8 @@ from rig.commerce import harms
 from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
+
+pytestmark = pytest.mark.slow
 
 COUNT = 1_000
 # Enough batches for what an event of 2099 would do to those after the one that it is in.

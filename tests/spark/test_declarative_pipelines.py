@@ -15,6 +15,8 @@ from rig.sink_output import committed_records
 from rig.source_tree import ROOT
 from rig.spark_program import run_program
 
+pytestmark = pytest.mark.slow
+
 GUIDE = ROOT / "docs" / "spark-deployment.md"
 SPARK_PIPELINES = Path(sys.executable).with_name("spark-pipelines")
 

@@ -15,6 +15,8 @@ from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.small_spark import SMALL_SPARK
 
+pytestmark = pytest.mark.slow
+
 ROWS = 15
 ROWS_PER_BATCH = 7
 PROGRAM_SECONDS_MAX = 300

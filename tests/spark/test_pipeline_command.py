@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.wordcount.generate import events
 from penstock.spark.pipelines.wordcount.names import COUNTS
@@ -17,6 +19,8 @@ from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 from rig.small_spark import SHORT_LIVED_JAVA
+
+pytestmark = pytest.mark.slow
 
 SECONDS_MAX = 300
 LINES = 100

@@ -36,6 +36,8 @@ from rig.shop_table import latest, products, source_of, told
 from rig.sink_output import committed_records
 from rig.small_spark import SHORT_LIVED_JAVA
 
+pytestmark = pytest.mark.slow
+
 SECONDS_MAX = 300
 LINE_COUNT = 40
 PASSWORD = "alice-secret"

@@ -22,6 +22,8 @@ from rig.pipeline_input import make_topics, send
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 300.0
 V1, V2 = job.topic_of(1), job.topic_of(2)
 

@@ -21,7 +21,7 @@ from rig.transactional.confluent import ConfluentTransactions
 from rig.transactional.interface import await_that
 
 # A program with five queries takes its time where others are at work.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ORDINARY_MS = 1_000
 NODE_SETTINGS = {
     "auto.create.topics.enable": "false",

@@ -20,7 +20,7 @@ from rig.spark_strikes import StruckDataSource, Where
 from rig.struck_queries import Struck, struck
 
 # A program with six queries takes its time where others are at work.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 WORKERS = (Where.WORKER_WRITING, Where.WORKER_PREPARED)
 DRIVERS = (
     Where.BEFORE_DECISION,

@@ -17,7 +17,7 @@ from rig.stateful.queries import WORD_COUNT, start_query
 from rig.stateful.word_count import WordCountStory
 
 # A program with four queries takes its time where others are at work.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_words_are_counted_once_by_queries_that_are_killed_at_each_point(

@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rig.source_tree import ROOT
+
+pytestmark = pytest.mark.slow
 
 WAIT_S = 600
 OURS = {"exactly once", "at least once", "before", "floor"}

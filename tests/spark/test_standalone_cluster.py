@@ -19,6 +19,8 @@ from rig.source_tree import ROOT
 from rig.spark_cluster import SPARK_HOME, SparkCluster
 from rig.spark_program import first_steps, run_program
 
+pytestmark = pytest.mark.slow
+
 # What a packed environment need not hold in a test: it is there for every Python of this machine.
 DEPENDENCIES = Path(pyarrow.__file__).parents[1]
 PYTHON = "environment/bin/python"

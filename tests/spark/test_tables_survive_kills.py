@@ -4,6 +4,7 @@ from pathlib import Path
 
 import psycopg
 import psycopg.transaction
+import pytest
 from deltalake import DeltaTable
 from pyarrow.fs import FileSelector
 
@@ -13,6 +14,8 @@ from rig import table_batches
 from rig.killed_lines import Killer
 from rig.object_store import ObjectStore
 from rig.table_batches import left_after, new_rows
+
+pytestmark = pytest.mark.slow
 
 
 def test_rows_appended_to_delta_are_there_once(folder: Path) -> None:

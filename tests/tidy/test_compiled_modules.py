@@ -92,6 +92,7 @@ def test_the_hot_path_answers_alike_in_python() -> None:
     run_in_python(*(TESTS / name for name in HOT_PATH))
 
 
+@pytest.mark.slow
 def test_tests_that_alter_code_pass() -> None:
     """Those that a run with compiled modules passes over."""
     altering = [path for path in TESTS.rglob("test_*.py") if ALTERING in path.read_text("utf-8")]
