@@ -90,6 +90,18 @@ def test_a_replica_in_a_failed_directory_is_not_eligible() -> None:
     assert (partition.leader, partition.elr, partition.last_known_elr) == (None, (TWO,), (TWO,))
 
 
+def test_a_replica_in_a_failed_directory_does_not_join_again() -> None:
+    cluster = with_two_directories(TWO, ONE, THREE)
+    beat(cluster, FIRST)
+    count = len(cluster.records)
+    assert cluster.try_alter_isr("orders", TWO, ONE, THREE) == ErrorCode.INELIGIBLE_REPLICA
+    assert partition_of(cluster).isr == (TWO, THREE)
+    assert len(cluster.records) == count
+    assert assign(cluster, SECOND) == ErrorCode.NONE  # where it has begun anew
+    assert cluster.try_alter_isr("orders", TWO, ONE, THREE) == ErrorCode.NONE
+    assert partition_of(cluster).isr == (TWO, ONE, THREE)
+
+
 def test_a_replica_that_was_eligible_is_so_no_more() -> None:
     cluster = with_two_directories(TWO, ONE)
     cluster.alter_isr("orders", TWO)

@@ -235,7 +235,7 @@ class LedReplica(Replica):
         """What to ask of the controller now; None when there is nothing, or it is on its way.
 
         `can_join(node, broker_epoch)`: the node is registered with this broker epoch, is not fenced
-        and not shutting down.
+        and not shutting down, and has the log directory of the replica.
         """
         change = self.followers.propose(
             leader_epoch=self.leader_epoch,

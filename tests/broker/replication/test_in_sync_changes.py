@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.replication.in_sync_changes import InSyncChanges
-from penstock.metadata.image.topic import LeaderRecovery
+from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY, LeaderRecovery
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.model.limit import ENTRIES_PER_TURN
@@ -30,6 +30,7 @@ REPLICAS = (NODE, OTHER)
 OWN_EPOCH = 33
 FOLLOWER_EPOCH = 1  # as it is registered in the rig
 WAIT_S_MAX = 120
+WELL, FAILED = b"w" * 16, b"f" * 16  # log directories
 
 
 class Controller:
@@ -152,6 +153,30 @@ def test_a_follower_of_another_incarnation_or_fenced_is_not_added(
         changes.brokers_changed()
         await until(lambda: second.in_sync_count == 2)
         assert first.in_sync_count == 1
+        assert len(controller.requests) == 1
+
+    run(scenario)
+
+
+def test_a_follower_that_has_lost_its_log_directory_is_not_added(run: Callable[..., None]) -> None:
+    """It goes on as the same process, so what it had fetched before still looks well."""
+
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker, partitions=2)
+        image = broker.services.image
+        other = replace(image.brokers[OTHER], directories=(WELL,))
+        broker.services.image = replace(image, brokers={**image.brokers, OTHER: other})
+        topic = image.topics_by_name["t"]
+        placed = [
+            replace(partition, directories=(UNASSIGNED_DIRECTORY, directory))
+            for partition, directory in zip(topic.partitions, (FAILED, WELL), strict=True)
+        ]
+        broker.change_topic(replace(topic, partitions=tuple(placed)))
+        for index in range(2):
+            catches_up(broker, broker.partition("t", index))
+        changes.brokers_changed()
+        await until(lambda: broker.partition("t", 1).in_sync_count == 2)
+        assert broker.partition("t").in_sync_count == 1
         assert len(controller.requests) == 1
 
     run(scenario)

@@ -4,13 +4,14 @@
 recovered. A follower that has caught up and waits for records says nothing more, so partitions that
 lack some are looked at when a broker has been unfenced, and after each change; a round now and then
 looks for followers that lag. What to ask for is decided by the partition (`replication/followers`).
-One request is outstanding at a time, for all partitions that
-have something to ask: what gathers meanwhile goes out in the next one.
+One request is outstanding at a time, for all partitions that have something to ask: what gathers
+meanwhile goes out in the next one.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 
 from penstock.broker.partitions.partitions import Partitions
 from penstock.client.network.errors import error_code
@@ -125,7 +126,7 @@ class InSyncChanges:
             change = partition.in_sync_change(
                 now_ms=self._clock.monotonic_ms(),
                 lag_ms_max=self._lag_ms_max,
-                can_join=self._can_join,
+                can_join=partial(self._can_join, partition),
             )
             if change is not None:
                 asked[partition] = change
@@ -137,9 +138,15 @@ class InSyncChanges:
         # Between two turns a partition may have been given up, and be led again in another epoch.
         return {one: change for one, change in asked.items() if not one.has_ended}
 
-    def _can_join(self, node: NodeId, broker_epoch: int) -> bool:
-        broker = self._image().brokers.get(node)
-        return broker is not None and broker.is_usable and broker.epoch == broker_epoch
+    def _can_join(self, partition: Partition, node: NodeId, broker_epoch: int) -> bool:
+        image = self._image()
+        broker = image.brokers.get(node)
+        topic = image.topics_by_id.get(partition.topic_id)
+        if broker is None or topic is None or not broker.is_usable or broker.epoch != broker_epoch:
+            return False
+        placed = topic.partitions[partition.name.partition]
+        # One whose log directory has failed goes on as the same process, without that log.
+        return node in placed.replicas and broker.has_directory(placed.directory(node))
 
     async def _ask(self, asked: Asked) -> None:
         answers: dict[tuple[TopicId, int], AlteredPartition] = {}

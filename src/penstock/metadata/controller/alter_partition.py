@@ -2,9 +2,9 @@
 
 Only the present leader may, in its leader epoch, knowing the latest partition epoch; so what it
 asks for follows from what it knows. A replica joins only as the process that the leader has seen:
-one that has restarted meanwhile, is fenced or shuts down is refused (KIP-841, KIP-903). A refusal
-is final: the same request does not succeed later. A leader
-that was elected uncleanly says that it has recovered before, or while, the set grows. A set that
+one that has restarted meanwhile, is fenced, shuts down or has lost its log directory is refused
+(KIP-841, KIP-903). A refusal is final: the same request does not succeed later. A leader that was
+elected uncleanly says that it has recovered before, or while, the set grows. A set that
 holds the target of a reassignment completes it: the leader may be another one then.
 """
 
@@ -13,6 +13,7 @@ from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.heartbeat import registered_broker
 from penstock.metadata.controller.partition_change import change_partition
 from penstock.metadata.controller.state import ControllerState, Place
+from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import changed_partition
 from penstock.metadata.image.topic import LeaderRecovery, PartitionImage
 from penstock.metadata.records import MetadataRecord
@@ -72,7 +73,7 @@ def _alter(
     if error is not None:
         return error
     if _ineligible(context.state, partition, members):
-        if _may_be_unfenced(context.state, members):
+        if _may_be_unfenced(context.state, partition, members):
             # The partition epoch goes up: the same request, sent before and still on its way, would
             # otherwise add the replica once it is unfenced, and by then the leader has gone on.
             records.append(
@@ -134,21 +135,33 @@ def _error(
 def _ineligible(
     state: ControllerState, partition: PartitionImage, members: list[BrokerState]
 ) -> bool:
-    """Whether one of them is not the process that runs, is fenced, or joins while it shuts down."""
+    """Whether one of them is not the process that runs, is fenced, or joins while it shuts down or
+    without the log directory that it was in.
+    """
     return any(
         (broker := state.brokers.get(NodeId(member.broker_id))) is None
         or broker.fenced
-        or (broker.in_controlled_shutdown and broker.node_id not in partition.isr)
         or member.broker_epoch not in (ANY_EPOCH, broker.epoch)
+        or (
+            broker.node_id not in partition.isr
+            and (broker.in_controlled_shutdown or not _has_directory(broker, partition))
+        )
         for member in members
     )
 
 
-def _may_be_unfenced(state: ControllerState, members: list[BrokerState]) -> bool:
+def _may_be_unfenced(
+    state: ControllerState, partition: PartitionImage, members: list[BrokerState]
+) -> bool:
     """Whether all of them could be eligible later on, as the processes that they are."""
     return all(
         (broker := state.brokers.get(NodeId(member.broker_id))) is not None
         and not broker.in_controlled_shutdown
         and member.broker_epoch in (ANY_EPOCH, broker.epoch)
+        and _has_directory(broker, partition)
         for member in members
     )
+
+
+def _has_directory(broker: BrokerImage, partition: PartitionImage) -> bool:
+    return broker.has_directory(partition.directory(broker.node_id))
