@@ -11,8 +11,11 @@ import pytest
 from penstock.broker.api import describe_log_dirs, find_coordinator, metadata
 from penstock.broker.api import produce as produce_api
 from penstock.broker.partitions.log_directories import DirectoryLost
+from penstock.broker.partitions.reopening import Reopening
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
+from penstock.metadata.image.image import Delta
 from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
 from penstock.replication.partition import Partition
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
@@ -26,8 +29,9 @@ from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.wire.messages.produce import ProduceResponse
 from penstock.world.errors import DiskError
 from rig.data_requests import produce, produce_request
+from rig.memory_disk import MemoryDisk
 from rig.produced import NOW_MS, produced
-from rig.services import NODE, Broker
+from rig.services import NODE, OTHER, Broker
 from rig.watched_disk import WatchedDisk
 
 TWO = ("a", "b")
@@ -248,3 +252,50 @@ def test_without_any_directory_left_the_node_ends(tmp_path: Path) -> None:
             await broker.partitions.sync_wanted()
 
     run(tmp_path, scenario, directories=("only",))
+
+
+def test_the_directory_of_a_new_replica_is_told_after_it_has_failed(tmp_path: Path) -> None:
+    """The controller knows by it that the replica is gone, also if the partition changes first."""
+
+    async def scenario(broker: Broker, disk: WatchedDisk) -> None:
+        broker.create_topic("t", 2)
+        bad = index_in(broker, "b")
+        name = TopicPartition("t", bad)
+        broker.partitions.take_offline(str(tmp_path / "b"), DiskError("b", "gone"))
+        assert broker.assignments.wanted_of(name) == b"b" * 16
+        topic = broker.services.image.topics_by_name["t"]
+        changed = [replace(one, partition_epoch=1) for one in topic.partitions]
+        broker.change_topic(replace(topic, partitions=tuple(changed)))
+        assert broker.assignments.wanted_of(name) == b"b" * 16
+
+    run(tmp_path, scenario)
+
+
+def test_the_directory_of_a_log_that_lacked_room_is_told_after_it_has_failed() -> None:
+    disk = MemoryDisk()
+    broker = Broker(Path("/"), disk=disk, directories=TWO)
+    broker._apply(Delta())
+    disk.faults.full = True
+    broker.create_topic("t", 2)
+    disk.faults.full = False
+    broker.partitions.take_offline("/b", DiskError("/b", "gone"))
+    Reopening(partitions=broker.partitions, publish=broker._apply).try_again()
+    wanted = [broker.assignments.wanted_of(TopicPartition("t", index)) for index in (0, 1)]
+    assert sorted(one or b"" for one in wanted) == [b"a" * 16, b"b" * 16]
+
+
+def test_a_replica_that_is_made_anew_is_told_to_be_where_it_is(tmp_path: Path) -> None:
+    async def scenario(broker: Broker, disk: WatchedDisk) -> None:
+        broker.create_topic("t", 2)
+        bad = index_in(broker, "b")
+        broker.partitions.take_offline(str(tmp_path / "b"), DiskError("b", "gone"))
+        topic = broker.services.image.topics_by_name["t"]
+        for replicas in ((OTHER,), (OTHER, NODE)):
+            changed = [
+                replace(one, leader=OTHER, replicas=replicas, isr=(OTHER,))
+                for one in topic.partitions
+            ]
+            broker.change_topic(replace(topic, partitions=tuple(changed)))
+        assert broker.assignments.wanted_of(TopicPartition("t", bad)) == b"a" * 16
+
+    run(tmp_path, scenario)

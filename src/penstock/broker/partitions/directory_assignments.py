@@ -8,6 +8,9 @@ A replica whose log cannot be opened because it is damaged is told to be in a lo
 lead the partition. Once they do, the log is set aside and copied anew, and its directory told. The
 only replica of a partition is not: nobody else could lead, and once it is repaired it leads on.
 
+A replica whose directory has failed is told to be in that one, if the controller does not know it:
+the news that the directory has failed does not name its replicas.
+
 A replica that is being moved is assigned to its new directory just before it gets there
 (`replication/directory_move` says why). If the old directory fails in between, the replica is
 assigned to that one again, and fails with it.
@@ -159,7 +162,10 @@ class DirectoryAssignments:
 
     def _home(self, name: TopicPartition) -> bytes | None:
         log = self._directories.log_of(name)
-        return None if log is None else self._ids.get(log.directory.rpartition("/")[0])
+        if log is not None:
+            return self._ids.get(log.directory.rpartition("/")[0])
+        lost = self._directories.lost_home_of(name)
+        return None if lost is None else self._ids.get(lost)
 
     def _request(self, asked: Mapping[Replica, bytes]) -> AssignReplicasToDirsRequest:
         by_directory: dict[bytes, dict[TopicId, list[ReplicaOfDirectory]]] = {}

@@ -174,6 +174,10 @@ class LogDirectories:
         home = self._homes.get(partition)
         return None if home is None else home.path
 
+    def lost_home_of(self, partition: TopicPartition) -> str | None:
+        """The path of the directory that a partition was in, if that has failed since the start."""
+        return self._homes.lost_of(partition)
+
     def future_of(self, partition: TopicPartition) -> PartitionLog | None:
         """A partition's future log, if it is being moved."""
         home = self._futures.get(partition)
