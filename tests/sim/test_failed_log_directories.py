@@ -2,11 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from penstock.client.admin.admin import Admin, NewTopic
 from penstock.client.network.errors import Refused
 from penstock.client.produce.producer import Producer
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.replication.partition import Partition
+from penstock.sim.disk import SimDisk
 from penstock.sim.sim_node import SimNode
 from penstock.world.errors import DiskError
 from rig.machines import Machines, address
@@ -63,5 +66,47 @@ def test_acks_go_on_when_the_disk_of_a_leader_fails() -> None:
                 if homes[index].rpartition("/")[0] != homes[lost].rpartition("/")[0]
             ]
             assert [leader_of(machines, index) for index in kept] == [NodeId(2)] * len(kept)
+
+    Machines().run(scenario)
+
+
+def test_others_lead_what_is_in_a_directory_where_no_log_can_be_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker leads new partitions from its other directory."""
+    make_directory = SimDisk.make_directory
+
+    async def scenario(machines: Machines) -> None:
+        await start_nodes(machines, log_dirs="/data/a,/data/b", metadata_log_dir="/data/m")
+        node = machines.nodes[BROKERS[0]]
+
+        def make_or_fail(disk: SimDisk, path: str) -> None:
+            if disk.file_system is node.host.file_system and path.startswith("/data/b/"):
+                raise DiskError(path, "Input/output error")
+            make_directory(disk, path)
+
+        bootstrap = [address(name) for name in BROKERS]
+        async with machines.client("client", bootstrap) as cluster, Producer(cluster) as producer:
+            new = NewTopic(name=ORDERS, partitions=4, replicas=2)
+            assert not isinstance((await Admin(cluster).create_topics([new]))[ORDERS], Refused)
+            for index in range(4):
+                await (await producer.send(ORDERS, b"before", partition=index))
+            lost = [
+                index
+                for index in range(4)
+                if node.logs[TopicPartition(ORDERS, index)].directory.startswith("/data/b/")
+                and leader_of(machines, index) == NodeId(2)
+            ]
+            assert lost
+            monkeypatch.setattr(SimDisk, "make_directory", make_or_fail)
+            new = NewTopic(name="later", partitions=4, replicas=2)
+            assert not isinstance((await Admin(cluster).create_topics([new]))["later"], Refused)
+            for index in lost:
+                await until_led_by(machines, index, NodeId(3))
+            for index in range(4):
+                await (await producer.send(ORDERS, b"after", partition=index))
+                await (await producer.send("later", b"after", partition=index))
+            later = [node.logs[TopicPartition("later", index)] for index in range(4)]
+            assert all(log.directory.startswith("/data/a/") for log in later)
 
     Machines().run(scenario)

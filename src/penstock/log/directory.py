@@ -56,8 +56,13 @@ from penstock.world.ports import Disk, File
 
 NO_BROKER_EPOCH = -1
 
-# Why one partition cannot be opened, while the others can.
+# Why one partition cannot be opened. A DiskError that is not for want of room: the directory takes
+# no writes. Otherwise the others can be opened.
 OpenError = DiskError | CorruptData | TopicIdMismatch
+
+
+class UnreadableLog(CorruptData):
+    """The disk does not give the files of a log, though it takes writes: a bad sector, perhaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +241,7 @@ class LogDirectory:
         wanted = list(wanted)
         opened: dict[TopicPartition, PartitionLog | OpenError] = {}
         new = [one for one in wanted if not self._disk.exists(self._directory(one.partition))]
+        made = {one.partition for one in new}
         try:
             self._make_directories(new)
         except DiskError as error:
@@ -247,12 +253,9 @@ class LogDirectory:
                 opened[one.partition] = self._open(one, now_ms)
             except (DiskError, CorruptData, TopicIdMismatch) as error:
                 self._refused.add(one.partition)
-                opened[one.partition] = error
-                if isinstance(error, CorruptLog):
-                    try:
-                        self._note_damaged(one.partition)
-                    except DiskError as failure:
-                        opened[one.partition] = failure
+                opened[one.partition] = self._refusal(
+                    one.partition, error, is_made=one.partition in made
+                )
         return opened
 
     def open_found(self, partitions: Iterable[TopicPartition], *, now_ms: int) -> list[OpenError]:
@@ -487,6 +490,26 @@ class LogDirectory:
         """Below it nothing can have been lost since the last process wrote here."""
         watermark = self._checkpoints.watermark(partition)
         return watermark if watermark is not None and self._no_power_lost else FIRST_OFFSET
+
+    def _refusal(self, partition: TopicPartition, error: OpenError, *, is_made: bool) -> OpenError:
+        """Why a log is not opened, by the error that it met. If its files cannot be read, noting
+        that shows whether the directory takes writes.
+        """
+        refusal = error
+        if isinstance(error, DiskError):
+            if error.full or is_made or partition in self.logs:
+                return error  # a write has failed
+            refusal = UnreadableLog(str(error))
+        elif not isinstance(error, CorruptLog):
+            return error
+        path = self._directory(partition)
+        if self._disk.exists(path) and not self._disk.is_directory(path):
+            return refusal  # a file has its name
+        try:
+            self._note_damaged(partition)
+        except DiskError as failure:
+            return failure
+        return refusal
 
     def _note_damaged(self, partition: TopicPartition) -> None:
         """The log is left as it is, by this start and by later ones, whatever these know of power

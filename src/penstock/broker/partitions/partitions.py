@@ -5,8 +5,9 @@ and epochs. Where another broker leads from now on, or this one does, the replic
 kind on the same log, and takes over the high watermark. Between two changes `find` is two
 dictionary look-ups. A partition whose log cannot be opened, or whose directory has failed, is
 offline (KAFKA_STORAGE_ERROR) and does not stop the others; if only room lacked, its log is opened
-once there is some (`reopening`); if it is damaged, the controller is told, so that others lead it
-(`directory_assignments`).
+once there is some (`reopening`); if it is damaged, or cannot be read, the controller is told, so
+that others lead it (`directory_assignments`). A directory in which a log cannot be made has failed,
+as one in which a write fails.
 
 Invariants:
  1. A partition has at most one replica here, led or followed; its log is open.
@@ -100,7 +101,9 @@ class Partitions:
         self._followed: dict[str, dict[int, Follower]] = {}
         self._offline: set[TopicPartition] = set()
         self._without_room: set[TopicPartition] = set()  # of those, whose disk was full
-        self._damaged: set[TopicPartition] = set()  # of those, whose files are corrupt
+        self._damaged: set[TopicPartition] = (
+            set()
+        )  # of those, whose files are corrupt, or unreadable
         self._full_logged_ms: dict[str, int] = {}  # by directory
         self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
@@ -174,7 +177,7 @@ class Partitions:
         return len(self._offline)
 
     def is_damaged(self, name: TopicPartition) -> bool:
-        """Whether the replica here is offline because its files are corrupt."""
+        """Whether the replica here is offline because its files are corrupt, or unreadable."""
         return name in self._damaged
 
     def without_room(self) -> tuple[TopicImage, ...]:
@@ -424,24 +427,54 @@ class Partitions:
         applied: Applied,
     ) -> None:
         """Replicas of logs that are open already, or opened from disk, or new ones."""
-        closed: list[LogWanted] = []
-        for name, (wanted, partition) in to_open.items():
+        for name, (_, partition) in to_open.items():
             if name in self._damaged and self._is_led_without_us(partition):
                 self._copy_anew(name, partition)
-            known = self.directories.log_of(name)
-            if known is None or known.topic_id != wanted.topic_id:
-                closed.append(wanted)
+        refused = self._open_logs([wanted for wanted, _ in to_open.values()], unheard_of)
+        # Directories may have failed meanwhile, with replicas that have changed a moment before.
+        applied.led = [partition for partition in applied.led if not partition.has_ended]
+        for name, (wanted, partition) in to_open.items():
+            if name in refused:
+                self._not_opened(name, refused[name])
                 continue
-            known.reconfigure(wanted.settings)
-            self._begin_opened(known, partition, applied)
-        opened = self.directories.open_logs(
-            closed, now_ms=self._clock.now_ms(), unheard_of=unheard_of
-        )
-        for name, log in opened.items():
-            if isinstance(log, PartitionLog):
-                self._begin_opened(log, to_open[name][1], applied)
-            else:
-                self._not_opened(name, log)
+            log = self.directories.log_of(name)
+            assert log is not None, name
+            log.reconfigure(wanted.settings)
+            self._begin_opened(log, partition, applied)
+
+    def _open_logs(
+        self, wanted: Iterable[LogWanted], unheard_of: Container[TopicPartition]
+    ) -> dict[TopicPartition, OpenError]:
+        """Opens or makes those that are not open; says why some are not. Directories that take no
+        writes go offline; a new log is then made in another one, as in Apache Kafka.
+        """
+        by_name = {one.partition: one for one in wanted}
+        refused: dict[TopicPartition, OpenError] = {}
+        asked = [one for one in by_name.values() if not self._is_open(one)]
+        while asked:  # with fewer directories each time
+            opened = self.directories.open_logs(
+                asked, now_ms=self._clock.now_ms(), unheard_of=unheard_of
+            )
+            failed: dict[str, DiskError] = {}
+            for name, log in opened.items():
+                refused.pop(name, None)
+                if isinstance(log, PartitionLog):
+                    continue
+                refused[name] = log
+                home = self.directories.home_of(name)
+                if isinstance(log, DiskError) and not log.full and home is not None:
+                    failed.setdefault(home, log)
+            for path, error in failed.items():
+                self.take_offline(path, error)
+            # Those of these directories, also the ones that were open.
+            asked = [
+                one for name, one in by_name.items() if failed and not self.directories.has(name)
+            ]
+        return refused
+
+    def _is_open(self, wanted: LogWanted) -> bool:
+        known = self.directories.log_of(wanted.partition)
+        return known is not None and known.topic_id == wanted.topic_id
 
     def _is_led_without_us(self, partition: PartitionImage) -> bool:
         """Whether others lead, and nobody counts on the replica here: the controller was told."""
@@ -484,7 +517,10 @@ class Partitions:
         self._offline.add(name)
         if isinstance(error, DiskError) and error.full:
             self._without_room.add(name)
-        elif isinstance(error, CorruptData):
+        elif isinstance(error, CorruptData) or (
+            isinstance(error, DiskError) and self.directories.has(name)
+        ):
+            # A directory that takes no writes is offline by now: what fails here is a read.
             self._damaged.add(name)
 
     def _forget_offline(self, name: TopicPartition) -> None:
