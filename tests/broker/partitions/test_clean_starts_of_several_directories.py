@@ -138,6 +138,19 @@ def test_a_start_file_that_cannot_be_removed_is_made_void_by_another_directory()
     assert opened(disk.after_kill()).clean_epoch is None
 
 
+def test_a_clean_stop_does_not_confirm_a_start_file_that_could_not_be_removed() -> None:
+    disk = StuckDisk()
+    formatted(disk)
+    directories = running(disk)
+    disk.stuck = ("/b/penstock-start",)
+    directories.io_failed(directories.online["/b"])
+    directories.fail("/b", "a sync failed")
+    directories.close(broker_epoch=EPOCH)
+    left = disk.after_kill()
+    assert left.exists("/b/penstock-start")
+    assert opened(left).clean_epoch is None
+
+
 def test_an_operator_is_told_when_no_start_file_can_be_removed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

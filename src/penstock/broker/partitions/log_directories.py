@@ -66,6 +66,7 @@ class LogDirectories:
         self.online = {directory.path: directory for directory in online}
         self.failed = dict(failed or {})  # why, by path
         self._metadata = metadata
+        self._start_file_stuck = False  # one says that nothing is lost, and could not be removed
         self._made_anew = False  # whether a partition that should have been there was not
         self._watermarks_unsaved: set[str] = set()  # by path: told already
         self._homes = Homes()
@@ -242,6 +243,7 @@ class LogDirectories:
         try:
             directory.start_file.remove()
         except DiskError as error:
+            self._start_file_stuck = True
             if not self._removed_elsewhere(directory):
                 logger.critical(
                     "directory=%s start_file=%s removed=false reason=%s remove it by hand before"
@@ -568,11 +570,14 @@ class LogDirectories:
     def close(self, *, broker_epoch: int) -> None:
         """Marks each as cleanly stopped; one that cannot be is looked through by the next start.
 
-        A broker that has got no epoch yet leaves what it found.
+        A broker that has got no epoch yet leaves what it found. No epoch is left if a start file
+        is there that should have been removed: it may have this epoch, and the two would agree.
         """
         if broker_epoch == NO_BROKER_EPOCH:
             found = self.clean_epoch if self.stopped_epoch is None else self.stopped_epoch
             broker_epoch = NO_BROKER_EPOCH if found is None else found
+        if self._start_file_stuck:
+            broker_epoch = NO_BROKER_EPOCH
         for directory in self:
             try:
                 directory.close(broker_epoch=broker_epoch)
