@@ -75,6 +75,55 @@ def test_a_shard_that_is_never_done_leaves_the_next_one_its_turn(tmp_path: Path)
     asyncio.run(scenario())
 
 
+def test_a_shard_that_opens_while_another_has_its_turn_is_looked_at_again(tmp_path: Path) -> None:
+    """No deadline tells of what is to be done in it, such as markers that have to be sent."""
+
+    async def scenario() -> None:
+        broker = Broker(tmp_path)
+        broker.create_topic(OFFSETS_TOPIC, partitions=2)
+        has_opened = False
+        was_looked_at_again = asyncio.Event()
+
+        async def load(led: LedShard) -> None:
+            led.host.opened()
+
+        def open_first() -> None:
+            nonlocal has_opened
+            has_opened = True
+            shards.look_again()
+
+        def keep_time(led: LedShard) -> bool:
+            if led.host.partition is broker.partition(OFFSETS_TOPIC, 0):
+                if has_opened:
+                    was_looked_at_again.set()
+                return False
+            if has_opened:
+                return False
+            asyncio.get_running_loop().call_soon(open_first)
+            return True
+
+        shards = LedShards(
+            OFFSETS_TOPIC,
+            partitions=broker.partitions,
+            clock=broker.world.clock,
+            lead=partial(led_shard, broker),
+            load=load,
+            keep_time=keep_time,
+        )
+        shards.follow(broker.services.image)
+        for led in shards:
+            led.host.opened()
+        running = asyncio.ensure_future(shards.run())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await was_looked_at_again.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        shards.close()
+        broker.close()
+
+    asyncio.run(scenario())
+
+
 def test_what_is_due_and_too_large_to_be_journalled_lets_what_is_due_behind_it_pass(
     tmp_path: Path,
 ) -> None:

@@ -167,11 +167,11 @@ class LedShards(Generic[LedKind]):
 
     async def _keep_time(self) -> None:
         while True:
+            self._sooner.clear()  # first: a shard may open after its turn of this round
             for led in self:
                 await self._keep_time_of(led)
             nexts = [at for led in self if (at := led.host.next_ms()) is not None]
             self._wake_ms = min(nexts, default=None)
-            self._sooner.clear()
             wait_ms = None
             if self._wake_ms is not None:
                 wait_ms = max(self._wake_ms - self._clock.monotonic_ms(), 1)
