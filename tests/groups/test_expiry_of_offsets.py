@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from penstock.groups.offsets.expiry import decide_expiry
+from penstock.model.error import ErrorCode
 from penstock.model.limit import EXPIRY_ENTRIES_PER_STEP
 from penstock.wire.embedded import read_embedded
 from penstock.wire.messages.offset_delete import (
@@ -14,6 +15,7 @@ from penstock.wire.messages.offset_delete import (
 )
 from rig.calls import count_calls
 from rig.group_world import GroupWorld, image_of
+from rig.modern_consumer import ModernConsumer
 from rig.offset_requests import commit, commit_request, committed, join_alone, leave, listed
 
 ORDERS = ("orders", 0)
@@ -63,6 +65,53 @@ def test_a_group_keeps_its_offsets_from_when_the_last_member_left(world: GroupWo
     world.pass_time(CHECK_MS + 1)
     assert committed(world, "g") == {}
     assert listed(world) == []
+
+
+def leave_after_a_long_time(world: GroupWorld) -> None:
+    """A member of the consumer protocol commits once, reads on for long, and leaves."""
+    consumer = ModernConsumer(world, "g", "m", topics=("orders",))
+    consumer.act()
+    request = commit_request("g", {ORDERS: 5}, member="m", epoch=consumer.epoch)
+    assert commit(world, request) == {ORDERS: ErrorCode.NONE}
+    for _ in range((RETENTION_MS + CHECK_MS) // 9000 + 1):
+        world.pass_time(9000)
+        consumer.act()
+    consumer.leave()
+    assert consumer.last_code is ErrorCode.NONE
+
+
+def test_a_group_of_the_consumer_protocol_keeps_them_from_then_too(world: GroupWorld) -> None:
+    leave_after_a_long_time(world)
+    world.pass_time(RETENTION_MS - 1)
+    assert committed(world, "g") == {ORDERS: 5}
+    world.pass_time(CHECK_MS + 1)
+    assert committed(world, "g") == {}
+    assert listed(world) == []
+
+
+def test_a_group_whose_last_member_fell_silent_keeps_them_from_the_end_of_its_session(
+    world: GroupWorld,
+) -> None:
+    consumer = ModernConsumer(world, "g", "m", topics=("orders",))
+    consumer.act()
+    commit(world, commit_request("g", {ORDERS: 5}, member="m", epoch=consumer.epoch))
+    session_ms = world.settings.group_consumer_session_timeout_ms
+    world.pass_time(session_ms)
+    assert [group.group_state for group in listed(world)] == ["Empty"]
+    world.pass_time(RETENTION_MS - 1)
+    assert committed(world, "g") == {ORDERS: 5}
+    world.pass_time(CHECK_MS + 1)
+    assert committed(world, "g") == {}
+
+
+def test_a_failover_changes_nothing_about_when_the_last_member_left(world: GroupWorld) -> None:
+    leave_after_a_long_time(world)
+    world.pass_time(RETENTION_MS - CHECK_MS)
+    world.fail_over()
+    world.pass_time(CHECK_MS - 1)
+    assert committed(world, "g") == {ORDERS: 5}
+    world.pass_time(CHECK_MS + 1)
+    assert committed(world, "g") == {}
 
 
 def test_members_keep_the_offsets_of_what_they_read_and_no_others(world: GroupWorld) -> None:

@@ -117,10 +117,15 @@ def readers_of(group: Group) -> Readers:
 def expiry_start_ms(group: Group, readers: Readers, offset: OffsetValue) -> int | None:
     """When the retention of an offset begins; None while it does not.
 
-    It begins with the commit; in a group that has become empty, when it did. While the group has
-    members, it begins only for topics that they are known not to read.
+    It begins with the commit; in a group that has become empty, when it did (KIP-211; Apache Kafka
+    forgets that for groups of the consumer protocol). While the group has members, it begins only
+    for topics that they are known not to read.
     """
-    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
+    if isinstance(group, ConsumerGroup):
+        if group.members:
+            return offset.commit_timestamp_ms
+        return max(offset.commit_timestamp_ms, group.target_made_ms)
+    if group.protocol_type is None:
         return offset.commit_timestamp_ms
     if group.state is ClassicState.EMPTY:
         since_ms = group.state_since_ms

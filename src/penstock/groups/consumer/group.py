@@ -62,6 +62,7 @@ class ConsumerGroup:
     epoch: int = FIRST_EPOCH
     metadata_hash: int = 0  # of the topics subscribed to, as they were at this epoch
     target_epoch: int = FIRST_EPOCH
+    target_made_ms: int = 0  # wall clock; in an empty group, when the last member went
     members: dict[str, ConsumerMember] = field(default_factory=dict)  # in the order they came
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
     target: dict[str, frozenset[TopicIdPartition]] = field(default_factory=dict)
@@ -96,6 +97,7 @@ class ConsumerGroup:
             epoch=self.epoch,
             metadata_hash=self.metadata_hash,
             target_epoch=self.target_epoch,
+            target_made_ms=self.target_made_ms,
             members=dict(self.members),
             static_members=dict(self.static_members),
             target=dict(self.target),
@@ -119,6 +121,7 @@ class ConsumerGroup:
             case ConsumerTargetStored():
                 value = record.value
                 self.target_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
+                self.target_made_ms = 0 if value is None else value.assignment_timestamp
                 self._reckon_reconciled()
             case ConsumerTargetMemberStored():
                 if record.value is None:

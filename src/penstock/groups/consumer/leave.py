@@ -16,6 +16,7 @@ from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import NOTHING, STATIC_LEAVING_EPOCH, ConsumerMember
 from penstock.groups.consumer.stored import current_stored
+from penstock.groups.consumer.target import note_empty
 from penstock.groups.decision_context import DecisionContext
 from penstock.groups.requests import Asked
 from penstock.groups.timers import RevocationEnds
@@ -81,6 +82,8 @@ def put_out(
         remove_member(draft, member_id)
     drop_unused_regexes(draft)
     raise_epoch(draft)
+    if not draft.group.members:
+        note_empty(draft)
     return draft.decision(reply)
 
 

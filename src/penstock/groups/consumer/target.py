@@ -30,6 +30,15 @@ def bring_target_up_to_date(draft: Draft) -> None:
     draft.write(target_stored(group.group_id, epoch=group.epoch, now_ms=context.now_ms))
 
 
+def note_empty(draft: Draft) -> None:
+    """Stores when the last member went, as the time of the target, which has nobody left in it. Its
+    epoch stays behind that of the group, as in Apache Kafka, whose records have no other time.
+    """
+    group = draft.group
+    now_ms = draft.context.now_ms
+    draft.write(target_stored(group.group_id, epoch=group.target_epoch, now_ms=now_ms))
+
+
 def preferred_assignor(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:
     """The assignor that most members ask for; the first of the settings when none asks."""
     votes = dict.fromkeys(assignors, 0)
