@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.groups.offsets.delete import OFFSETS_PER_STEP, DeleteGroup
+from penstock.groups.offsets.transactional import FetchStableOffsets
 from penstock.model.error import ErrorCode
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.consumer_group_heartbeat import (
@@ -15,6 +16,7 @@ from penstock.wire.messages.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
+from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from penstock.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -169,6 +171,16 @@ def test_nobody_comes_to_life_in_a_group_that_is_half_deleted() -> None:
     assert world.answers[deleting] == DeletableGroupResult(group_id="g")
     assert world.shard.offsets.count == 0
     assert commit(world, commit_request("g", {("wide", 0): 7})) == {("wide", 0): ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_nobody_reads_the_offsets_of_a_group_that_is_half_deleted(stable: bool) -> None:
+    world = with_many_offsets()
+    world.ask(DeleteGroup(group="g"), version=2)
+    fetch = OffsetFetchRequestGroup(group_id="g", topics=None)
+    asked = world.ask(FetchStableOffsets(request=fetch) if stable else fetch, version=9)
+    refused = OffsetFetchResponseGroup(group_id="g", error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert world.answers[asked] == refused
 
 
 def test_what_a_failover_leaves_of_a_group_that_was_being_deleted_can_be_deleted() -> None:

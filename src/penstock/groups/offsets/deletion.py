@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 from penstock.groups.classic.replies import join_refused
 from penstock.groups.offsets.commit import refuse_commit
-from penstock.groups.offsets.transactional import refuse_transactional_commit
+from penstock.groups.offsets.transactional import (
+    FetchStableOffsets,
+    refuse_transactional_commit,
+)
 from penstock.groups.requests import Asked
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.consumer_group_heartbeat import (
@@ -46,7 +49,9 @@ def refuse_while_deleted(groups: Container[str], asked: Asked[object]) -> object
             return ConsumerGroupHeartbeatResponse(error_code=LATER)
         case OffsetCommitRequest() as committing if committing.group_id in groups:
             return refuse_commit(committing, LATER)
-        case OffsetFetchRequestGroup() as fetching if fetching.group_id in groups:
+        case (OffsetFetchRequestGroup() as fetching) | FetchStableOffsets(request=fetching) if (
+            fetching.group_id in groups
+        ):
             return OffsetFetchResponseGroup(group_id=fetching.group_id, error_code=LATER)
         case TxnOffsetCommitRequest() as committing_later if committing_later.group_id in groups:
             return refuse_transactional_commit(committing_later, LATER)
