@@ -145,10 +145,10 @@ def _join(group: ConsumerGroup, context: DecisionContext, asked: Joining) -> Dec
     )
     owned = frozenset(partitions_of(subscription.owned_partitions, context.image))
     member = advance(draft, told, reported=owned, last_reply=LastReply.VOID)
-    return _joined(group, draft, member)
+    return _joined(group, draft, member, ticket=asked.ticket)
 
 
-def _joined(group: ConsumerGroup, draft: Draft, member: ConsumerMember) -> Decided:
+def _joined(group: ConsumerGroup, draft: Draft, member: ConsumerMember, *, ticket: int) -> Decided:
     assert member.classic is not None
     reply = JoinGroupResponse(
         member_id=member.member_id,
@@ -157,7 +157,7 @@ def _joined(group: ConsumerGroup, draft: Draft, member: ConsumerMember) -> Decid
         protocol_name=member.classic.protocols[0].name,
     )
     if has_become_classic(group, draft):
-        return replaced_by_classic(group, draft, reply)
+        return replaced_by_classic(group, draft, reply, ticket=ticket)
     name = draft.group.group_id
     draft.cancel(MemberJoinEnds(group=name, member=member.member_id))
     draft.cancel(RevocationEnds(group=name, member=member.member_id))  # of the other protocol

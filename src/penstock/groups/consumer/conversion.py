@@ -136,15 +136,26 @@ def has_become_classic(group: ConsumerGroup, draft: Draft) -> bool:
     )
 
 
-def replaced_by_classic(group: ConsumerGroup, draft: Draft, reply: JoinGroupResponse) -> Decided:
-    """The members as they are in the draft form a classic group, without a rebalance."""
+def replaced_by_classic(
+    group: ConsumerGroup, draft: Draft, reply: JoinGroupResponse, *, ticket: int
+) -> Decided:
+    """The members as they are in the draft form a classic group; `reply` is for the one that joins.
+
+    Where all own what the target assigns to them, there is no rebalance. Otherwise the join waits
+    for one: a classic group does not know of partitions that are being handed over.
+    """
     classic = ClassicDraft(_as_classic(draft.group, draft.context, without=()), draft.context)
     classic.store()
     for member_id in classic.group.members:
         classic.restart_session(member_id)
-    reply.generation_id = classic.group.generation
-    reply.protocol_name = classic.group.protocol_name
-    decision = classic.decision_with(reply)
+    if draft.group.is_settled:
+        reply.generation_id = classic.group.generation
+        reply.protocol_name = classic.group.protocol_name
+        decision = classic.decision_with(reply)
+    else:
+        classic.park_join(reply.member_id, ticket)
+        prepare_rebalance(classic)
+        decision = classic.decision(ticket)
     return replace(
         decision,
         records=(*ended_records(group), *decision.records),
