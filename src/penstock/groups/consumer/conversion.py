@@ -230,31 +230,63 @@ def _fit_one_record(members: Iterable[ConsumerMember]) -> bool:
 
 
 def _upgraded_members(group: ClassicGroup, image: Image) -> list[ConsumerMember]:
-    taken: set[TopicIdPartition] = set()  # clients assigned among themselves: nothing is certain
-    members = []
     try:
-        for classic in group.members.values():
-            member = _upgraded(classic, group, image)
-            assigned = {p: since for p, since in member.assigned.items() if p not in taken}
-            taken.update(assigned)
-            members.append(replace(member, assigned=assigned))
+        subscriptions = {
+            member_id: _subscription(member, group) for member_id, member in group.members.items()
+        }
+        owners = _owners(group, subscriptions, image)
     except MalformedMessage as error:
         raise RequestError(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Cannot upgrade classic group {group.group_id} to consumer group because the "
             "embedded consumer protocol is malformed.",
         ) from error
-    return members
+    owned: dict[str, list[TopicIdPartition]] = {member_id: [] for member_id in group.members}
+    for partition, member_id in owners.items():
+        owned[member_id].append(partition)
+    return [
+        _upgraded(
+            member, subscriptions[member_id], owned[member_id], epoch=max(group.generation, 0)
+        )
+        for member_id, member in group.members.items()
+    ]
 
 
-def _upgraded(member: ClassicMember, group: ClassicGroup, image: Image) -> ConsumerMember:
+def _subscription(member: ClassicMember, group: ClassicGroup) -> ConsumerProtocolSubscription:
     name = group.protocol_name or member.protocol_names[0]
-    subscription = read_embedded(ConsumerProtocolSubscription, member.metadata(name))
-    assigned: list[TopicIdPartition] = []
-    if member.assignment:
-        assignment = read_embedded(ConsumerProtocolAssignment, member.assignment)
-        assigned = partitions_of(assignment.assigned_partitions, image)
-    epoch = max(group.generation, 0)
+    return read_embedded(ConsumerProtocolSubscription, member.metadata(name))
+
+
+def _owners(
+    group: ClassicGroup, subscriptions: Mapping[str, ConsumerProtocolSubscription], image: Image
+) -> dict[TopicIdPartition, str]:
+    """The member that owns each partition, one at most: clients assigned among themselves, and
+    nothing is certain.
+
+    In the middle of a rebalance a cooperative member goes on with what it reported to own when it
+    joined, also where it has no assignment, or one that it has not been told. What it has given up
+    since then is free as soon as it joins again. Of two such reports the later one counts.
+    """
+    owners: dict[TopicIdPartition, str] = {}
+    for member_id, member in group.members.items():
+        if member.assignment:
+            assignment = read_embedded(ConsumerProtocolAssignment, member.assignment)
+            for partition in partitions_of(assignment.assigned_partitions, image):
+                owners.setdefault(partition, member_id)
+    latest_first = sorted(subscriptions.items(), key=lambda told: -told[1].generation_id)
+    for member_id, subscription in latest_first:
+        for partition in partitions_of(subscription.owned_partitions, image):
+            owners.setdefault(partition, member_id)
+    return owners
+
+
+def _upgraded(
+    member: ClassicMember,
+    subscription: ConsumerProtocolSubscription,
+    owned: list[TopicIdPartition],
+    *,
+    epoch: int,
+) -> ConsumerMember:
     return ConsumerMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -268,7 +300,7 @@ def _upgraded(member: ClassicMember, group: ClassicGroup, image: Image) -> Consu
         ),
         epoch=epoch,
         previous_epoch=epoch,
-        assigned=dict.fromkeys(assigned, epoch),
+        assigned=dict.fromkeys(owned, epoch),
     )
 
 
