@@ -5,13 +5,19 @@ long as the test wants it to. Syncs go in rounds: one that is under way for anot
 that is decided meanwhile be known in one and the same step.
 """
 
+import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from pathlib import Path
 
 import pytest
 
+from penstock.broker.api.produce import handle
+from penstock.broker.request.context import RequestContext
 from penstock.model.error import ErrorCode
+from penstock.node.build import OpenNode
+from penstock.wire.api import ApiKey
+from penstock.wire.header import RequestHeader
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -22,6 +28,10 @@ from penstock.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from penstock.wire.messages.produce import ProduceRequest
+from penstock.world.errors import NetworkError
+from penstock.world.ports import Address
+from penstock.world.tasks import TaskGroup
 from rig.data_requests import produce_request
 from rig.produced import produced
 from rig.raw_producer import Pipeline, RawProducer, latest, marker_request, open_offsets
@@ -71,11 +81,38 @@ class SlowCoordinator:
         self._node.run(until(lambda: self.decisions_bytes() > after_bytes))
         return self.decisions_bytes()
 
+    def fail_at_once(self, request: ProduceRequest) -> None:
+        """The request is taken, and whatever waits on its connection fails in the same step."""
+        self._node.run(self._fail_at_once(request))
+
+    async def _fail_at_once(self, request: ProduceRequest) -> None:
+        inside = self._node.node._running
+        assert isinstance(inside, OpenNode)
+        assert inside.broker is not None
+        services = inside.broker.services
+        context = RequestContext(
+            header=RequestHeader(ApiKey.PRODUCE, 12, 1, "raw"),
+            listener="PLAINTEXT",
+            peer=Address(host="127.0.0.1", port=1),
+            received_ms=services.world.clock.monotonic_ms(),
+        )
+        with contextlib.suppress(NetworkError):
+            async with TaskGroup() as waiting:
+                answer = handle(services, request, context)
+                assert isinstance(answer, Coroutine)
+                waiting.start(_wait_for(answer))
+                waiting.fail(NetworkError("the peer has gone"))
+        answer.close()  # it has never begun
+
     async def _set(self, *, held: bool) -> None:
         if held:
             self._disk.hold()
         else:
             self._disk.let_go()
+
+
+async def _wait_for(answer: Awaitable[object]) -> None:
+    await answer
 
 
 @pytest.fixture
@@ -182,6 +219,33 @@ def test_batches_that_are_verified_together_are_written_in_their_order(
     assert (again.error_code, again.base_offset) == (OK, 0)
     assert producer.end() is OK
     assert latest(other, TOPIC, committed=True) == 7
+
+
+def test_a_request_that_fails_with_its_connection_before_it_waits_keeps_no_other_waiting(
+    coordinator: SlowCoordinator, producer: RawProducer, other: Pipeline
+) -> None:
+    coordinator.hold()
+    coordinator.fail_at_once(producer.produce_request(TOPIC))
+    producer.pipeline.send(producer.produce_request(TOPIC), version=12)
+    coordinator.let_go()
+    assert producer.produced() == [(OK, 0)]
+    assert producer.end() is OK
+    assert latest(other, TOPIC, committed=True) == 3
+
+
+def test_a_batch_waits_for_those_before_it_no_longer_than_its_time_out(
+    coordinator: SlowCoordinator, producer: RawProducer, other: Pipeline
+) -> None:
+    begin_to_verify(coordinator, producer)
+    hasty = producer.produce_request(TOPIC, sequence=2)
+    hasty.timeout_ms = 1
+    [refused] = other.ask(hasty, version=12).responses[0].partition_responses
+    assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    coordinator.let_go()  # before the first one is given up too
+    assert producer.produced() == [(OK, 0)]
+    assert producer.produce(TOPIC, sequence=2) == [(OK, 2)]
+    assert producer.end() is OK
+    assert latest(other, TOPIC, committed=True) == 5
 
 
 def test_a_kill_between_the_verification_and_the_append_leaves_nothing_open(

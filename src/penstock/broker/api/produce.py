@@ -71,6 +71,7 @@ ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
 ACKS_ALL: Final = -1
 BATCHES_FROM: Final = 3
+EARLIER_WAIT: Final = "what the producer sent before is still being verified"
 ZSTD_FROM: Final = 7
 
 
@@ -100,7 +101,7 @@ def handle(
                 if isinstance(answer, asyncio.Future):
                     answer.cancel()
                 raise CloseConnection("a transaction is written with acks")
-            turn = Turn(services.verified_turns, producer_id)
+            turn = Turn(services.verified_turns, producer_id, release=verified.release)
             trace = None if services.tracing is None else services.tracing.begin_late()
             return _produce_in_turn(
                 services, _kept(request), context, verified, answer, turn, trace
@@ -125,19 +126,21 @@ async def _produce_in_turn(
     its request's time-out: after that it has given up, and a late append would be a surprise.
     """
     try:
+        clock = services.world.clock
         if isinstance(answer, asyncio.Future):
-            waited_ms = services.world.clock.monotonic_ms() - context.received_ms
+            waited_ms = clock.monotonic_ms() - context.received_ms
             answer = await verification.outcome_of(answer, wait_ms=request.timeout_ms - waited_ms)
         if turn.earlier is not None:
-            await asyncio.shield(turn.earlier)
+            waited_ms = clock.monotonic_ms() - context.received_ms
+            if not await turn.has_come(wait_ms=request.timeout_ms - waited_ms):
+                raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS, EARLIER_WAIT)
         verification.note(verified, answer, version=context.header.api_version)
         if trace is not None:
-            trace.verified_us = services.world.clock.monotonic_us()
+            trace.verified_us = clock.monotonic_us()
         response = _produce(services, request, context, verified, encoded=False, late=trace)
         if trace is not None:
-            trace.appended_us = services.world.clock.monotonic_us()
+            trace.appended_us = clock.monotonic_us()
     finally:
-        verified.release()
         turn.end()
     if isinstance(response, ProduceAcks):
         await when_filled(response)
