@@ -12,8 +12,9 @@ that are new or have moved, and those that it is to forget:
 
 A request costs what has changed since the last one, whatever the size of the session. While one
 waits at the leader for records, the next may be sent to end that wait (`may_interrupt`): the leader
-replies to the first without answers, or with answers for positions that are no longer ours, which
-are not taken.
+replies to the first without answers, or with answers for positions that the second has replaced.
+Their records are not ours to append any more, but the leader takes their watermark and start to be
+known: so `asked` says which position they are about (`Follower.take` makes of it what holds).
 
 Invariants:
  1. What is wanted and not known to the leader at its position is to be named; nothing else is.
@@ -88,8 +89,9 @@ class ReplicaSession:
         self.known: dict[PartitionId, Position] = {}  # to the leader
         self._named: dict[PartitionId, None] = {}  # by the next request
         self._forgotten: dict[PartitionId, None] = {}  # by the next request
-        # Named or forgotten while a request was outstanding, whose answers of them are not taken.
-        self._superseded: set[PartitionId] = set()
+        # Named or forgotten while a request was outstanding: the positions that its answers are
+        # about. None: it has none, or what it says of them will be said again.
+        self._superseded: dict[PartitionId, Position | None] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -120,7 +122,9 @@ class ReplicaSession:
 
     def asked(self, partition: PartitionId) -> Position | None:
         """The position that an answer of the last reply is about; None: it is not to be taken."""
-        return None if partition in self._superseded else self.known.get(partition)
+        if partition in self._superseded:
+            return self._superseded[partition]
+        return self.known.get(partition)
 
     def check(self) -> None:
         for partition, position in self._wanted.items():
@@ -243,7 +247,10 @@ class ReplicaSession:
     def _request_leaves(self, named: Iterable[PartitionId]) -> None:
         """From here on the leader is taken to know what the request says."""
         if self._outstanding:
-            self._superseded.update(self._named, self._forgotten)
+            for partition in self._named:
+                self._superseded[partition] = self.known.get(partition)
+            # The leader knows nothing of them any more: it tells all when they are named again.
+            self._superseded.update(dict.fromkeys(self._forgotten))
         for partition in self._forgotten:
             del self.known[partition]
         for partition in named:
