@@ -31,11 +31,12 @@ from penstock.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
 )
-from penstock.world.ports import Address
+from penstock.world.ports import Address, Disk
 from penstock.world.tasks import TaskGroup
 from rig.held_clock import HeldClock
 from rig.leader_node import LeaderNode, LedLog, until
 from rig.services import NODE, OTHER, Broker
+from rig.watched_disk import WatchedDisk
 
 ONE, TWO = NodeId(11), NodeId(12)
 WAIT_S_MAX = 120
@@ -131,21 +132,25 @@ Scenario = Callable[[Following], Awaitable[None]]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., None]:
-    def run_scenario(scenario: Scenario, **settings: Any) -> None:
-        asyncio.run(asyncio.wait_for(follow(scenario, tmp_path, settings), WAIT_S_MAX))
+    def run_scenario(scenario: Scenario, *, disk: Disk | None = None, **settings: Any) -> None:
+        asyncio.run(asyncio.wait_for(follow(scenario, tmp_path, settings, disk), WAIT_S_MAX))
 
     return run_scenario
 
 
-async def follow(scenario: Scenario, path: Path, settings: dict[str, Any]) -> None:
-    async with following(path, settings) as cluster:
+async def follow(
+    scenario: Scenario, path: Path, settings: dict[str, Any], disk: Disk | None
+) -> None:
+    async with following(path, settings, disk) as cluster:
         await scenario(cluster)
         cluster.check()
 
 
 @asynccontextmanager
-async def following(path: Path, settings: dict[str, Any]) -> AsyncIterator[Following]:
-    broker = Broker(path)
+async def following(
+    path: Path, settings: dict[str, Any], disk: Disk | None
+) -> AsyncIterator[Following]:
+    broker = Broker(path, disk=disk)
     async with TaskGroup() as group:
         cluster = Following(broker, group, **settings)
         await cluster.serve()
@@ -383,6 +388,33 @@ def test_records_that_the_leader_has_removed_go_from_its_followers(
         ]
 
     run(scenario)
+
+
+def test_records_that_the_leader_has_removed_go_once_the_disk_has_room(
+    run: Callable[..., None],
+) -> None:
+    disk = WatchedDisk()
+
+    async def scenario(cluster: Following) -> None:
+        orders, other = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        orders.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", orders))
+        disk.full = True
+        orders.remove_first()
+        orders.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", orders))
+        assert cluster.follower("orders").log.start_offset == 0
+        disk.full = False
+        other.append()  # the next reply says nothing more of the first partition
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", other, 1))
+        assert cluster.follower("orders").log.start_offset == 1
+        assert leader.follower_starts[cluster.topic("orders").topic_id, 0] == 1
+
+    run(scenario, disk=disk, replica_fetch_backoff_ms=0)
 
 
 def test_a_lost_session_is_opened_again(run: Callable[..., None]) -> None:

@@ -104,6 +104,7 @@ class ReplicaFetcher:
         self._out_of_range: dict[PartitionId, Follower] = {}
         self._truncations = Truncations(leader, tasks=tasks, ended=self._cut_ended)
         self._starts_behind: dict[PartitionId, Follower] = {}
+        self._starts_move_from_ms = 0  # not before: a disk was full
         self._back_offs = BackOffs(
             leader,
             self._session,
@@ -346,7 +347,7 @@ class ReplicaFetcher:
         session.taken(with_records)
         if with_records and self._held_back.has_rate:
             self._held_back.hold(self._followers, self._may_be_held)
-        if self._starts_behind:
+        if self._starts_behind and self._clock.monotonic_ms() >= self._starts_move_from_ms:
             await self._move_starts()
 
     def _take_partition(
@@ -427,7 +428,9 @@ class ReplicaFetcher:
         self._look()
 
     async def _move_starts(self) -> None:
-        """The leader has removed records: so do the followers, many with one write."""
+        """The leader has removed records: so do the followers, many with one write. Where the disk
+        is full that is tried again with a later reply: the leader does not repeat it.
+        """
         behind, self._starts_behind = self._starts_behind, {}
         followers = list(behind.values())
         for first in range(0, len(followers), STARTS_PER_TURN):
@@ -438,17 +441,26 @@ class ReplicaFetcher:
             }
             failed = self._partitions.directories.advance_starts(starts)
             for follower in followers[first : first + STARTS_PER_TURN]:
+                partition = id_of(follower)
                 error = failed.get(follower.name)
                 if error is not None and not follower.has_ended:
                     self._partitions.append_failed(follower, error)
-                partition = id_of(follower)
+                    self._move_start_later(partition, follower)
                 if (
                     self._followers.get(partition) is follower
                     and partition in self._session.known
                     and partition not in self._held_back
+                    and self._may_be_held(partition)
                 ):
                     self._want(partition, follower)
             await asyncio.sleep(0)
+
+    def _move_start_later(self, partition: PartitionId, follower: Follower) -> None:
+        """If the replica is still there. Its records are fetched meanwhile: they may find room."""
+        if not follower.has_ended and self._followers.get(partition) is follower:
+            self._starts_behind[partition] = follower
+            wait_ms = self._settings.replica_fetch_backoff_ms
+            self._starts_move_from_ms = self._clock.monotonic_ms() + wait_ms
 
     def _want(self, partition: PartitionId, follower: Follower) -> None:
         position = follower.position()
@@ -489,6 +501,7 @@ class ReplicaFetcher:
     def _forget(self, partition: PartitionId) -> None:
         self._followers.pop(partition, None)
         self._out_of_range.pop(partition, None)
+        self._starts_behind.pop(partition, None)
         self._truncations.forget(partition)
         self._back_offs.forget(partition)
         self._held_back.forget(partition)
