@@ -33,7 +33,8 @@ class AuthorisedNode:
 
     def dialogue(self, name: str) -> Dialogue:
         """A conversation as `User:name`."""
-        talk = Dialogue(self.node.bootstrap, "unused")
+        # By IPv4, on a listener of [::] too.
+        talk = Dialogue(f"127.0.0.1:{self.node.node.addresses[0].port}", "unused")
         talk.exchange(ApiVersionsRequest(), version=0)  # the node has the connection now
         port = talk._socket.getsockname()[1]
         self.node.run(self._identify(port, Principal("User", name)))

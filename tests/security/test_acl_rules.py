@@ -55,9 +55,13 @@ def authorizer(super_users: Iterable[str] = (), everyone: bool = False) -> Autho
 
 
 def access(
-    *acls: Acl, who: Principal = ALICE, super_users: Iterable[str] = (), everyone: bool = False
+    *acls: Acl,
+    who: Principal = ALICE,
+    host: str = HOST,
+    super_users: Iterable[str] = (),
+    everyone: bool = False,
 ) -> Access:
-    return authorizer(super_users, everyone).access(who, HOST, indexed(acls))
+    return authorizer(super_users, everyone).access(who, host, indexed(acls))
 
 
 def test_nothing_is_allowed_without_an_entry() -> None:
@@ -102,6 +106,35 @@ def test_denial_beats_every_allowance() -> None:
 def test_an_entry_may_be_for_one_host() -> None:
     assert access(topic("orders", Op.READ, host=HOST)).may(Op.READ, Type.TOPIC, "orders")
     assert not access(topic("orders", Op.READ, host="10.0.0.2")).may(Op.READ, Type.TOPIC, "orders")
+
+
+@pytest.mark.parametrize(
+    ("written", "host"),
+    [
+        ("2001:db8:0:0:0:0:0:1", "2001:db8::1"),  # as Java writes it
+        ("2001:DB8::0:1", "2001:db8::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("::ffff:a00:1", "10.0.0.1"),
+        ("fe80:0:0:0:0:0:0:1%eth0", "fe80::1"),
+    ],
+)
+def test_an_address_may_be_written_in_any_form(written: str, host: str) -> None:
+    denying = topic("orders", Op.READ, host=written, deny=True)
+    by_entries = access(denying, topic("orders", Op.READ), host=host)
+    assert not by_entries.may(Op.READ, Type.TOPIC, "orders")
+    assert access(denying, topic("orders", Op.READ)).may(Op.READ, Type.TOPIC, "orders") == (
+        host != HOST
+    )
+
+
+def test_two_forms_of_one_address_are_two_entries() -> None:
+    long, short = (topic("orders", Op.READ, host=host) for host in ("0:0:0:0:0:0:0:1", "::1"))
+    entries = without_acl(with_acl(with_acl(NO_ENTRIES, long), short), short)
+    allowed = Authorizer(super_users=frozenset(), allow_everyone_if_no_acl_found=False).access(
+        ALICE, "::1", {long.pattern: entries}
+    )
+    assert allowed.may(Op.READ, Type.TOPIC, "orders")
+    assert without_acl(entries, long) == NO_ENTRIES
 
 
 @pytest.mark.parametrize("operation", [Op.READ, Op.WRITE, Op.DELETE, Op.ALTER])

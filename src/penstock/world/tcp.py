@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 
 from penstock.model import limit
+from penstock.model.host_address import comparable_host
 from penstock.world.descriptors import connection_descriptor_max
 from penstock.world.errors import ConnectionRefused, NetworkError
 from penstock.world.ports import DEFAULT_OPTIONS, Address, SocketOptions, Stream
@@ -85,7 +86,7 @@ class TcpListener:
                 self._short = False
                 logger.info("accepting=again listener=%s", self.address)
             prepare(connected)
-            self._accept(TcpStream(connected, address_of(peer), widens=self._widens))
+            self._accept(TcpStream(connected, peer_address(peer), widens=self._widens))
 
     def _log_shortage(self, reason: str | None) -> None:
         """Once until a connection is accepted again."""
@@ -180,3 +181,9 @@ def _shown(host: str) -> str:
 
 def address_of(name: tuple[str, int]) -> Address:
     return Address(host=name[0], port=name[1])
+
+
+def peer_address(name: tuple[str, int]) -> Address:
+    """Bounds and access control know clients by their hosts, whatever the listener speaks."""
+    host, port = name[0], name[1]
+    return Address(host=comparable_host(host) if ":" in host else host, port=port)

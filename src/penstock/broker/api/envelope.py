@@ -43,6 +43,7 @@ from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import ControllerServices
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.events import REQUEST_RECEIVED
+from penstock.model.host_address import comparable_host
 from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import Buffer, decode
@@ -152,7 +153,8 @@ def _client(request: EnvelopeRequest) -> tuple[Principal, str]:
         if request.request_principal is not None:
             named = read_embedded(DefaultPrincipalData, request.request_principal)
             principal = Principal(named.type, named.name, named.token_authenticated)
-        return principal, str(ip_address(bytes(request.client_host_address)))
+        host = str(ip_address(bytes(request.client_host_address)))
+        return principal, comparable_host(host)
     except (MalformedMessage, ValueError) as error:
         raise CloseConnection(f"an envelope with a malformed client: {error}") from error
 

@@ -16,6 +16,7 @@ from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.security.acl.entry import Acl, AclId, ResourcePattern
+from penstock.security.acl.index import compared
 from penstock.security.delegation_token import DelegationToken
 from penstock.security.sasl.scram_credential import ScramCredential
 
@@ -75,7 +76,7 @@ class Image:
             for acl in of_principal
         ]
         assert len(indexed) == len(self.acls)
-        assert set(indexed) == set(self.acls.values())
+        assert set(indexed) == {compared(acl) for acl in self.acls.values()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
