@@ -183,6 +183,47 @@ def test_tokens_of_a_cluster_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
 
 
+def test_no_owner_takes_all_tokens_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "penstock.metadata.controller.delegation_tokens.DELEGATION_TOKENS_OF_OWNER_MAX", 2
+    )
+    cluster = cluster_with_tokens()
+    of_alice = [create(cluster).hmac for _ in range(2)]
+    with pytest.raises(RequestError) as refused:
+        create(cluster)
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
+    cluster.requester = BOB
+    create(cluster)
+    with pytest.raises(RequestError):
+        create(cluster, owner=ALICE)
+    cluster.requester = ALICE
+    expire(cluster, of_alice[0])
+    create(cluster)
+
+
+def test_an_unknown_hmac_costs_the_same_however_many_tokens_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = cluster_with_tokens()
+    macs = [create(cluster).hmac for _ in range(20)]
+    assert renew(cluster, macs[0]) == NOW_MS + DAY_MS
+    computed: list[str] = []
+
+    def counted(secret: str, token_id: str) -> bytes:
+        computed.append(token_id)
+        return token_hmac(secret, token_id)
+
+    monkeypatch.setattr("penstock.security.delegation_token.token_hmac", counted)
+    for ask in (renew, expire):
+        with pytest.raises(RequestError):
+            ask(cluster, bytes(64))
+    assert not computed
+    added = create(cluster)
+    for mac in (*macs, added.hmac):
+        renew(cluster, mac)
+    assert computed == [added.token_id]
+
+
 @pytest.mark.parametrize("who", [ALICE, BOB])
 def test_owner_and_renewers_renew_up_to_the_last_day(who: Principal) -> None:
     cluster = cluster_with_tokens()

@@ -67,6 +67,7 @@ PRODUCER_ID_BLOCK = 1000
 REMEMBERED_DECISIONS_MAX = 100_000  # of an authorizer: beyond it all of them are forgotten
 REMEMBERED_NAME_MAX = 256  # characters; decisions about longer names are not remembered
 DELEGATION_TOKENS_MAX = 10_000  # of a cluster
+DELEGATION_TOKENS_OF_OWNER_MAX = 1000  # so that no user takes all of them
 DELEGATION_TOKEN_RENEWERS_MAX = 100
 TOKEN_CREDENTIALS_KEPT_MAX = 1000  # of a listener, for tokens that were used
 

@@ -7,7 +7,6 @@ stored nowhere. Principals are texts here, such as User:alice.
 
 import base64
 import hmac
-from collections.abc import Iterable
 
 from penstock.model.lazy_dataclass import dataclass
 
@@ -48,11 +47,40 @@ def token_password(token_mac: bytes) -> str:
     return base64.b64encode(token_mac).decode()
 
 
-def token_with_hmac(
-    tokens: Iterable[DelegationToken], secret: str, token_mac: bytes
-) -> DelegationToken | None:
-    """A microsecond for each token that there is: renewals are rare."""
-    for token in tokens:
-        if hmac.compare_digest(token_hmac(secret, token.token_id), token_mac):
-            return token
-    return None
+class TokenIds:
+    """Ids of tokens by their HMACs. Each HMAC is computed once, when one is looked up: whoever adds
+    a token does not know the secret. Memory has them, as it has the secret; nothing stores them.
+    """
+
+    def __init__(self) -> None:
+        self._secret = ""
+        self._macs: dict[str, bytes] = {}  # by id
+        self._ids: dict[bytes, str] = {}
+        self._added: dict[str, None] = {}  # without an HMAC yet
+
+    @property
+    def all(self) -> frozenset[str]:
+        return frozenset((*self._macs, *self._added))
+
+    def with_hmac(self, secret: str, token_mac: bytes) -> str | None:
+        if secret != self._secret:
+            self._added = {**dict.fromkeys(self._macs), **self._added}
+            self._secret, self._macs, self._ids = secret, {}, {}
+        for token_id in self._added:
+            mac = self._macs[token_id] = token_hmac(secret, token_id)
+            self._ids[mac] = token_id
+        self._added.clear()
+        # The time of this tells nothing: texts are compared only when their keyed hashes are equal.
+        return self._ids.get(token_mac)
+
+    def add(self, token_id: str) -> None:
+        """Also one that is there, when it is renewed."""
+        if token_id not in self._macs:
+            self._added[token_id] = None
+
+    def remove(self, token_id: str) -> None:
+        """Also one that is not there."""
+        self._added.pop(token_id, None)
+        mac = self._macs.pop(token_id, None)
+        if mac is not None:
+            del self._ids[mac]

@@ -10,6 +10,7 @@ from penstock.model.settings.authorization import STANDARD_AUTHORIZER
 from penstock.security.acl.entry import Acl
 from penstock.security.acl.messages import creation_of
 from penstock.security.acl.words import AclOperation, ResourceType
+from penstock.security.delegation_token import token_hmac
 from penstock.wire.messages.create_acls import CreateAclsRequest
 from penstock.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from rig.authorised_node import allow
@@ -96,6 +97,23 @@ def test_tokens_of_others_are_seen_by_a_right_on_the_token_or_on_its_owner(talks
     assert seen(talks["alice"]) == {of_bob, of_carol}
     assert seen(talks["alice"], "carol", "nobody") == {of_carol}
     assert seen(talks["admin"]) == {of_bob, of_carol}
+
+
+def test_hmacs_are_computed_of_what_the_client_sees(
+    talks: Talks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_bob = {create(talks["bob"]).token_id for _ in range(3)}
+    of_alice = create(talks["alice"]).token_id
+    computed: list[str] = []
+
+    def counted(secret: str, token_id: str) -> bytes:
+        computed.append(token_id)
+        return token_hmac(secret, token_id)
+
+    monkeypatch.setattr("penstock.broker.api.describe_delegation_token.token_hmac", counted)
+    assert seen(talks["alice"]) == {of_alice}
+    assert computed == [of_alice]
+    assert seen(talks["admin"]) == {of_alice, *of_bob}
 
 
 def test_renewers_see_renew_and_expire_what_they_may_renew(talks: Talks) -> None:

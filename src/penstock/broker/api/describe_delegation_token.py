@@ -2,10 +2,14 @@
 its own ones and those that it has a right to see: `authorization/tokens`.
 """
 
+from collections.abc import Awaitable
+
 from penstock.broker.request.api_table import Api
+from penstock.broker.request.authorization.tokens import may_see
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.services import NodeServices
 from penstock.broker.request.token_requests import check_token_request
+from penstock.broker.request.yielding import Steps, by_turns
 from penstock.model.error import ErrorCode, RequestError
 from penstock.security.delegation_token import DelegationToken, token_hmac
 from penstock.security.principal import Principal
@@ -20,25 +24,39 @@ from penstock.wire.messages.describe_delegation_token import (
 
 def handle(
     services: NodeServices, request: DescribeDelegationTokenRequest, context: RequestContext
-) -> DescribeDelegationTokenResponse:
+) -> DescribeDelegationTokenResponse | Awaitable[DescribeDelegationTokenResponse]:
     """All tokens, or those that some principals own, asked for or may renew."""
     check_token_request(services, context)
     secret = services.settings.delegation_tokens.secret
     if secret is None:
         raise RequestError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    tokens = list(services.image.delegation_tokens.values())
-    if request.owners is not None:
-        wanted = {
-            str(Principal(owner.principal_type, owner.principal_name)) for owner in request.owners
-        }
-        tokens = [token for token in tokens if not wanted.isdisjoint(token.principals)]
-    return DescribeDelegationTokenResponse(tokens=[_described(token, secret) for token in tokens])
+    return by_turns(_describe(services, request, context, secret))
 
 
 def refuse(
     request: DescribeDelegationTokenRequest, code: ErrorCode, message: str | None
 ) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(error_code=code)
+
+
+def _describe(
+    services: NodeServices,
+    request: DescribeDelegationTokenRequest,
+    context: RequestContext,
+    secret: str,
+) -> Steps[DescribeDelegationTokenResponse]:
+    wanted = None
+    if request.owners is not None:
+        wanted = {
+            str(Principal(owner.principal_type, owner.principal_name)) for owner in request.owners
+        }
+    found = []
+    for token in services.image.delegation_tokens.values():
+        is_wanted = wanted is None or not wanted.isdisjoint(token.principals)
+        if is_wanted and may_see(services, context, token):
+            found.append(_described(token, secret))
+        yield
+    return DescribeDelegationTokenResponse(tokens=found)
 
 
 def _described(token: DelegationToken, secret: str) -> DescribedDelegationToken:

@@ -17,9 +17,10 @@ from penstock.model.limit import (
     DECISION_RECORDS_MAX,
     DELEGATION_TOKEN_RENEWERS_MAX,
     DELEGATION_TOKENS_MAX,
+    DELEGATION_TOKENS_OF_OWNER_MAX,
 )
 from penstock.model.settings.setting import LONG_MAX
-from penstock.security.delegation_token import DelegationToken, token_hmac, token_with_hmac
+from penstock.security.delegation_token import DelegationToken, token_hmac
 from penstock.security.principal import USER, Principal
 from penstock.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -54,8 +55,7 @@ def create_token(
     secret = _secret(context)
     requester, owner = context.requester, owner_of(request, context.requester)
     check_principals(request)
-    if len(context.state.delegation_tokens) >= DELEGATION_TOKENS_MAX:
-        raise RequestError(ErrorCode.POLICY_VIOLATION, "There are too many delegation tokens.")
+    _check_room(context, owner)
     settings = context.settings.delegation_tokens
     lifetime_ms = settings.delegation_token_max_lifetime_ms
     if request.max_lifetime_ms > 0:
@@ -170,12 +170,22 @@ def _secret(context: DecisionContext) -> str:
     return secret
 
 
+def _check_room(context: DecisionContext, owner: Principal) -> None:
+    tokens, name = context.state.delegation_tokens, str(owner)
+    if len(tokens) >= DELEGATION_TOKENS_MAX:
+        raise RequestError(ErrorCode.POLICY_VIOLATION, "There are too many delegation tokens.")
+    if sum(token.owner == name for token in tokens.values()) >= DELEGATION_TOKENS_OF_OWNER_MAX:
+        raise RequestError(
+            ErrorCode.POLICY_VIOLATION,
+            f"An owner has at most {DELEGATION_TOKENS_OF_OWNER_MAX} delegation tokens.",
+        )
+
+
 def _found(context: DecisionContext, token_mac: bytes) -> DelegationToken:
-    tokens = context.state.delegation_tokens.values()
-    token = token_with_hmac(tokens, _secret(context), bytes(token_mac))
-    if token is None:
+    token_id = context.state.token_ids.with_hmac(_secret(context), bytes(token_mac))
+    if token_id is None:
         raise RequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
-    return token
+    return context.state.delegation_tokens[token_id]
 
 
 def _check_renewer(context: DecisionContext, token: DelegationToken) -> None:

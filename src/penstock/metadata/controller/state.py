@@ -13,6 +13,7 @@ Invariants:
    `with_elr` those that have eligible leader replicas or a last known leader, and `reassigned`
    those of which a reassignment runs.
 6. `acls` and `acl_ids` hold the same access control entries, each entry once.
+7. `token_ids` knows exactly the tokens of `delegation_tokens`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +42,7 @@ from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.topic_name import collision_key
 from penstock.security.acl.entry import Acl, AclId
-from penstock.security.delegation_token import DelegationToken
+from penstock.security.delegation_token import DelegationToken, TokenIds
 from penstock.security.sasl.scram_credential import ScramCredential
 from penstock.wire.messages.metadata_records.access_control import (
     AccessControlEntryRecord,
@@ -112,6 +113,7 @@ class ControllerState:
         self.next_producer_id = 0
         self.scram_credentials: dict[ScramUser, ScramCredential] = {}
         self.delegation_tokens: dict[str, DelegationToken] = {}  # by id
+        self.token_ids = TokenIds()
         self.acls: dict[AclId, Acl] = {}
         self.acl_ids: dict[Acl, AclId] = {}
         self._led: dict[NodeId | None, Places] = {}
@@ -188,6 +190,7 @@ class ControllerState:
         assert with_elr == set(self._with_elr)
         assert reassigned == set(self._reassigned)
         assert {acl_id: acl for acl, acl_id in self.acl_ids.items()} == self.acls  # 6
+        assert self.token_ids.all == self.delegation_tokens.keys()  # 7
 
     # Commands
 
@@ -231,8 +234,10 @@ class ControllerState:
                 self.scram_credentials.pop(user_of(record), None)
             case DelegationTokenRecord():
                 self.delegation_tokens[record.token_id] = token_of(record)
+                self.token_ids.add(record.token_id)
             case RemoveDelegationTokenRecord():
                 self.delegation_tokens.pop(record.token_id, None)
+                self.token_ids.remove(record.token_id)
             case AccessControlEntryRecord():
                 acl, acl_id = acl_of(record), AclId(record.id)
                 assert acl not in self.acl_ids, record

@@ -157,7 +157,7 @@ RULES: Mapping[ApiKey, Rule] = MappingProxyType(
         ApiKey.CREATE_DELEGATION_TOKEN: tokens.create_token,
         ApiKey.RENEW_DELEGATION_TOKEN: free,
         ApiKey.EXPIRE_DELEGATION_TOKEN: free,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN: then(free, tokens.hide_tokens),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: free,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: whole(cluster(Op.DESCRIBE_CONFIGS)),
         ApiKey.ALTER_REPLICA_LOG_DIRS: whole(cluster(Op.ALTER)),
         ApiKey.DESCRIBE_LOG_DIRS: whole(cluster(Op.DESCRIBE)),
