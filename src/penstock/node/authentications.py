@@ -39,6 +39,7 @@ class NodeLogins:
         group: TaskGroup,
         image: Callable[[], Image],
         first_records: Iterable[MetadataRecord] | None,
+        cluster_id: str,
     ) -> None:
         self.by_listener: Mapping[str, Authentication] = {}
         own = own_logins(settings, cluster, random_bytes=world.entropy.random_bytes)
@@ -62,6 +63,7 @@ class NodeLogins:
                 world,
                 image=image,
                 first_credentials=_credentials(first_records or ()),
+                cluster_id=cluster_id,
                 keys=keys,
             )
         self.by_listener = found

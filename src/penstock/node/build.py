@@ -170,6 +170,7 @@ class OpenNode:
             group=group,
             image=lambda: self.local.image,
             first_records=first_records,
+            cluster_id=self._cluster_id,
         )
         self._tracing: NodeTracing | None = None
         if cluster.is_broker and settings.penstock_tracing_endpoint is not None:

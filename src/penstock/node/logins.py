@@ -26,7 +26,7 @@ from penstock.security.sasl.exchange import Hashing, ServerExchange
 from penstock.security.sasl.jaas import JaasEntry, parse_jaas
 from penstock.security.sasl.plain import PlainServer
 from penstock.security.sasl.scram_credential import ScramCredential
-from penstock.security.sasl.scram_server import ScramServer
+from penstock.security.sasl.scram_server import ScramServer, decoy_key_of
 from penstock.security.sasl.token_credentials import TokenCredentials, TokenLogin
 from penstock.world.ports import World
 
@@ -41,7 +41,6 @@ MODULES = {
     Mechanism.OAUTHBEARER: "OAuthBearerLoginModule",
 }
 NONCE_BYTES = 24
-DECOY_KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +122,12 @@ def authentication_of(
     *,
     image: Callable[[], Image],
     first_credentials: Mapping[ScramUser, ScramCredential],
+    cluster_id: str,
     keys: "TokenKeySource | None",
 ) -> Authentication:
     """`first_credentials` count while this node knows nothing of the cluster: its first controllers
     log in at each other by them.
     """
-    decoy_key = world.entropy.random_bytes(DECOY_KEY_BYTES)
 
     def credential(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         known = image()
@@ -136,6 +135,7 @@ def authentication_of(
         return found.get(ScramUser(user, mechanism))
 
     secret = settings.delegation_tokens.secret
+    decoy_key = decoy_key_of(cluster_id, secret)
     tokens = None if secret is None else TokenCredentials(secret, lambda: image().delegation_tokens)
 
     def token(mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | Hashing | None:

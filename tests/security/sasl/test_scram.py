@@ -88,6 +88,20 @@ def test_an_unknown_user_has_the_same_salt_each_time() -> None:
     assert server().respond(first, now_ms=0) == server().respond(first, now_ms=0)
 
 
+def test_an_unknown_user_has_a_salt_for_each_mechanism_and_another_as_a_token() -> None:
+    """As users have, whose name is no token's."""
+    firsts = [
+        ScramClient("eve", SaltedPasswords(SHA_256, "x"), nonce="n", by_token=by_token).first()
+        for by_token in (False, True)
+    ]
+    told = {
+        repr(server(mechanism).respond(first, now_ms=0))
+        for mechanism in ScramMechanism
+        for first in firsts
+    }
+    assert len(told) == 4
+
+
 def test_a_proof_counts_for_one_exchange_only() -> None:
     one = client("alice", "wonderland")
     challenge = server(nonce="first").respond(one.first(), now_ms=0)

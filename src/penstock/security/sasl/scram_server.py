@@ -4,9 +4,10 @@
     client final  -> server final     the proof fits the stored key; the signature proves the server
 
 A log-in costs the broker two hashes: the iterations are the client's. An unknown user is given a
-salt of its own, the same each time, and is rejected like a wrong password, so that nobody learns
-which users there are. A delegation token is a user with another name, that of its owner; its first
-log-in needs its iterations here too, which the answer to the client first says (`Hashing`).
+salt of its own, the same each time (`decoy_key_of`), and is rejected like a wrong password, so that
+a stranger does not learn which users there are. A delegation token is a user with another name,
+that of its owner; its first log-in needs its iterations here too, which the answer to the client
+first says (`Hashing`).
 """
 
 import hmac
@@ -39,9 +40,18 @@ NONCE_CHARS_MAX = 1024
 SUPPORTED_EXTENSIONS = frozenset({TOKEN_EXTENSION})
 
 
+def decoy_key_of(cluster_id: str, token_secret: str | None) -> bytes:
+    """One for all nodes and listeners, before and after a restart: a salt that differs or changes
+    is no user's. Strangers do not know the id of the cluster, which is told after the log-in, and
+    nobody who was told knows the secret. No password is in it, nor what follows from one: by a
+    decoy, passwords could be tried out without asking the node.
+    """
+    return hmac.digest((token_secret or "").encode(), b"decoys " + cluster_id.encode(), "sha256")
+
+
 class ScramServer:
     """`credential` looks a user up, `token` a delegation token with the time since 1970. `nonce` is
-    fresh; `decoy_key` is this process's secret.
+    fresh; `decoy_key` is the cluster's.
     """
 
     def __init__(
@@ -80,7 +90,7 @@ class ScramServer:
             return Rejected(reason="Authorization id differs from the username")
         if first.extensions.keys() - SUPPORTED_EXTENSIONS:
             return Rejected(reason="Unsupported extension")
-        if first.extensions.get(TOKEN_EXTENSION, "false").lower() == "true":
+        if _is_by_token(first):
             if self._look_up_token is not None:
                 found = self._look_up_token(first.user, now_ms)
                 if isinstance(found, Hashing):
@@ -91,7 +101,7 @@ class ScramServer:
             known = self._look_up(first.user)
         self._first = first
         self._is_known = known is not None
-        self._credential = self._decoy(first.user) if known is None else known
+        self._credential = self._decoy(first) if known is None else known
         self._nonce = first.nonce + self._nonce
         self._sent = server_first(self._nonce, self._credential.salt, self._credential.iterations)
         return Challenge(token=self._sent.encode())
@@ -123,10 +133,16 @@ class ScramServer:
             by_token=True,
         )
 
-    def _decoy(self, user: str) -> ScramCredential:
-        """What no password fits."""
+    def _decoy(self, first: ClientFirst) -> ScramCredential:
+        """What no password fits. Like users and tokens, it has a salt for each mechanism."""
         size = digest_bytes(self._mechanism)
-        salt = hmac.digest(self._decoy_key, b"salt" + user.encode(), "sha256")[:SALT_BYTES]
+        kind = b"token" if _is_by_token(first) else b"user"
+        of = b" ".join((kind, self._mechanism.name.encode(), first.user.encode()))
+        salt = hmac.digest(self._decoy_key, of, "sha256")[:SALT_BYTES]
         return ScramCredential(
             iterations=ITERATIONS_MIN, salt=salt, stored_key=bytes(size), server_key=bytes(size)
         )
+
+
+def _is_by_token(first: ClientFirst) -> bool:
+    return first.extensions.get(TOKEN_EXTENSION, "false").lower() == "true"
