@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,11 @@ from penstock.world.disk import RealDisk
 from penstock.world.errors import HandshakeFailed, NetworkError
 from penstock.world.ports import Address, FileRange, Stream
 from penstock.world.tcp import TcpNetwork
-from penstock.world.tls import TlsContexts, TlsListener, TlsNetwork, enter
+from penstock.world.tls import TlsContexts, TlsListener, TlsNetwork, client_context, enter
 from penstock.world.tls_stream import TlsStream, joined
 from rig.tls_files import TlsFiles
 
+LATER = 365 * 86_400  # seconds: no certificate of a test lasts that long
 ANY_PORT = Address(host="127.0.0.1", port=0)
 Run = Callable[[Coroutine[Any, Any, None]], None]
 Settings = dict[str, str]
@@ -109,6 +112,66 @@ async def receive_exactly(stream: Stream, count: int) -> bytes:
         assert received > 0
         filled += received
     return bytes(buffer)
+
+
+def older_client(files: TlsFiles) -> ssl.SSLContext:
+    settings = {**files.client_settings("alice"), "ssl.enabled.protocols": "TLSv1.2"}
+    return client_context(parse_tls(settings), RealDisk())
+
+
+def shaken(
+    context: ssl.SSLContext, address: Address, session: ssl.SSLSession | None
+) -> ssl.SSLSocket:
+    plain = socket.create_connection((address.host, address.port), 60)
+    return context.wrap_socket(plain, server_hostname="localhost", session=session)
+
+
+def test_a_resumed_session_ends_with_its_certificate(
+    run: Run, files: TlsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        context = older_client(files)
+        async with listening(server_side(files.node_settings(clients="required"))) as entrance:
+
+            async def enters(session: ssl.SSLSession | None) -> ssl.SSLSocket:
+                return await asyncio.to_thread(shaken, context, entrance.address, session)
+
+            first = await enters(None)
+            certificate = await entrance.entered.get()
+            resumed = await enters(first.session)
+            assert resumed.session_reused
+            assert await entrance.entered.get() == certificate
+            monkeypatch.setattr("penstock.world.tls_handshake.wall_s", lambda: time.time() + LATER)
+            refused = await enters(first.session)
+            error = await entrance.entered.get()
+            assert isinstance(error, HandshakeFailed)
+            assert "certificate of a resumed session has expired" in str(error)
+            assert await asyncio.to_thread(refused.recv, 1) == b""
+            # Nobody has to forget the session by itself: the next handshake is a whole one.
+            anew = await enters(first.session)
+            assert not anew.session_reused
+            assert await entrance.entered.get() == certificate
+            for one in (first, resumed, refused, anew):
+                one.close()
+
+    run(scenario())
+
+
+def test_a_session_is_not_resumed_when_the_trusted_certificates_have_changed(
+    run: Run, files: TlsFiles, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        context = older_client(files)
+        async with listening(server_side(files.node_settings(clients="required"))) as entrance:
+            first = await asyncio.to_thread(shaken, context, entrance.address, None)
+            assert isinstance(await entrance.entered.get(), bytes)
+            files.trusted.write_text(TlsFiles(tmp_path / "another").trusted.read_text())
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(shaken, context, entrance.address, first.session)
+            assert isinstance(await entrance.entered.get(), HandshakeFailed)
+            first.close()
+
+    run(scenario())
 
 
 def test_bytes_of_any_size_arrive_both_ways(run: Run, files: TlsFiles) -> None:

@@ -6,8 +6,9 @@
 
 Files are looked at before each handshake, which costs two `stat`s beside a signature: new ones are
 used from the next handshake on. Those that can't be used are told of once, and the former ones
-stay. TLS 1.2 and 1.3 alone; no renegotiation, no compression, and no sessions to resume: who was
-trusted once has to be trusted again.
+stay. TLS 1.2 and 1.3 alone; no renegotiation, no compression, and no tickets. A client of TLS 1.2
+may resume a session of the same context by its id, which Python cannot turn off: new files make a
+new context, which knows none, and `tls_handshake` asks whether the certificate is still valid.
 """
 
 import asyncio

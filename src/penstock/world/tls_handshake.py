@@ -1,6 +1,7 @@
 """How a connection becomes secure, or is refused: bounded in time, memory and shares of the loop.
 
     plain text          known by its first byte; nothing is sent back, since nobody would read it
+    a resumed session   its certificate was verified at the first handshake: it must still be valid
     a failed handshake  OpenSSL has sent an alert; the peer gets a moment to read it
     a slow peer         TLS_HANDSHAKE_MS_MAX for all of it
     many at once        one step of one handshake in each turn of the loop (`turns`): a signature
@@ -14,6 +15,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from time import time as wall_s  # as OpenSSL asks the system for the time, without a port
 
 from penstock.model import limit
 from penstock.world.errors import HandshakeFailed, NetworkError
@@ -69,6 +71,10 @@ async def _shake_hands(
             raise NetworkError(f"{stream.peer}: closed")
         stream.tcp.unproven = True
         if wanted is None:
+            if host is None and _resumes_expired(secured):
+                # OpenSSL forgets the session with this connection: the next one is a new handshake.
+                reason = "TLS handshake failed: the certificate of a resumed session has expired"
+                raise HandshakeFailed(stream.peer, reason)
             stream.secure(secured)
             return
         if wanted is ssl.SSLWantReadError:
@@ -77,6 +83,14 @@ async def _shake_hands(
             await stream.tcp.wait_writable()
         if stream.tcp.closed:
             raise NetworkError(f"{stream.peer}: closed")
+
+
+def _resumes_expired(secured: ssl.SSLSocket) -> bool:
+    """Whether the client was let in by a certificate that has expired since."""
+    if not secured.session_reused:
+        return False
+    expires = (secured.getpeercert() or {}).get("notAfter")
+    return isinstance(expires, str) and ssl.cert_time_to_seconds(expires) < wall_s()
 
 
 def _wrap(stream: TlsStream, context: ssl.SSLContext, host: str | None) -> ssl.SSLSocket:
