@@ -7,19 +7,27 @@ from pathlib import Path
 import pytest
 
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.users import set_password
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.errors import ClientError
 from penstock.client.network.login_kinds import password_login
 from penstock.client.network.security import ClientSecurity
 from penstock.client.produce.producer import Producer
 from penstock.metadata.bootstrap_files import BOOTSTRAP_FILE, bootstrap_checkpoint, first_records
+from penstock.metadata.image.scram import ScramUser
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
-from penstock.model.sasl import Mechanism
+from penstock.model.sasl import Mechanism, ScramMechanism
 from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.settings.setting import InvalidSetting
 from penstock.node.first_users import parse_user
+from penstock.security.sasl.scram_client import SaltedPasswords, ScramClient
+from penstock.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from penstock.wire.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.world.entropy import RealEntropy
+from penstock.world.ports import Address
 from penstock.world.real import real_world
+from rig.dialogue import Dialogue
 from rig.node_cluster import NodeCluster
 from rig.sasl import PLAIN_MODULE, SCRAM_MODULE, plain_users
 
@@ -142,6 +150,70 @@ def test_a_node_with_a_wrong_password_does_not_join_and_the_others_go_on(tmp_pat
                 await cluster.kill(number)
 
     asyncio.run(scenario())
+
+
+def test_a_first_password_that_was_changed_does_not_count_after_a_restart(tmp_path: Path) -> None:
+    """At the listener of controllers, while this one alone runs: it does not know yet what of its
+    log is committed.
+    """
+    mechanism = Mechanism.SCRAM_SHA_512
+    users = [f"{mechanism}=[name={name},password={name}-secret]" for name in ("admin", "alice")]
+    asked = ScramUser("alice", ScramMechanism.SCRAM_SHA_512)
+
+    async def scenario() -> None:
+        cluster = secured(tmp_path, scram(mechanism), *users)
+        await cluster.start(1, 2, 3)
+        first = cluster.inside(1).local.image.scram_credentials[asked]
+        async with client(cluster, mechanism) as connected:
+            await set_password(
+                connected,
+                "alice",
+                "changed",
+                [ScramMechanism.SCRAM_SHA_512],
+                random_bytes=RealEntropy().random_bytes,
+            )
+        await cluster.until(lambda image: image.scram_credentials[asked] != first)
+        listening = cluster.inside(1).local.quorum.address_of(NodeId(1))
+        assert listening is not None
+        for number in (1, 2, 3):
+            await cluster.stop(number)
+        alone = asyncio.create_task(cluster.start(1))
+        try:
+            while not await lets_in(listening, "admin", "admin-secret"):
+                assert not alone.done()
+            assert not await lets_in(listening, "alice", "alice-secret")
+            assert await lets_in(listening, "alice", "changed")
+            await cluster.start(2)
+            await alone
+        finally:
+            alone.cancel()
+            await asyncio.gather(alone, return_exceptions=True)
+            for number in list(cluster.running):
+                await cluster.kill(number)
+
+    asyncio.run(scenario())
+
+
+async def lets_in(address: Address, user: str, password: str) -> bool:
+    return await asyncio.to_thread(_lets_in, address, user, password)
+
+
+def _lets_in(address: Address, user: str, password: str) -> bool:
+    passwords = SaltedPasswords(ScramMechanism.SCRAM_SHA_512, password)
+    exchange = ScramClient(user, passwords, nonce="nonce-of-the-test")
+    try:
+        talk = Dialogue(str(address), "unused")
+    except OSError:
+        return False  # it does not listen yet
+    talk.exchange(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), version=1)
+    sent: bytes | None = exchange.first()
+    code = ErrorCode.NONE
+    while sent is not None and code == ErrorCode.NONE:
+        reply = talk.exchange(SaslAuthenticateRequest(auth_bytes=sent), version=2)
+        code = ErrorCode(reply.error_code)
+        sent = exchange.respond(bytes(reply.auth_bytes)) if code == ErrorCode.NONE else None
+    talk.close()
+    return exchange.is_complete
 
 
 async def use_two(cluster: NodeCluster) -> None:

@@ -8,17 +8,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image.image import Image
-from penstock.metadata.image.scram import ScramUser, credential_in, user_of
 from penstock.metadata.records import MetadataRecord
 from penstock.model.sasl import Mechanism
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import ClusterNode
 from penstock.model.settings.setting import InvalidSetting
-from penstock.security.sasl.scram_credential import ScramCredential
-from penstock.wire.messages.metadata_records.user_scram_credential import (
-    UserScramCredentialRecord,
-)
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
@@ -38,6 +34,7 @@ class NodeLogins:
         world: World,
         group: TaskGroup,
         image: Callable[[], Image],
+        log: PartitionLog,
         first_records: Iterable[MetadataRecord] | None,
         cluster_id: str,
     ) -> None:
@@ -48,6 +45,8 @@ class NodeLogins:
         if not listeners:
             return
         logins = import_module("penstock.node.logins")
+        journalled = import_module("penstock.node.journalled_users")
+        users = journalled.JournalledUsers(log, first_records or ())
         found: dict[str, Authentication] = {}
         for listener in listeners:
             taken = logins.logins_of(settings, listener)
@@ -62,7 +61,7 @@ class NodeLogins:
                 settings,
                 world,
                 image=image,
-                first_credentials=_credentials(first_records or ()),
+                before_image=users.current,
                 cluster_id=cluster_id,
                 keys=keys,
             )
@@ -115,11 +114,3 @@ def _load_token_keys() -> ModuleType:
             value=Mechanism.OAUTHBEARER.value,
             expected=f"It needs the library {missing.name}: pip install 'penstock[oauth]'",
         ) from missing
-
-
-def _credentials(records: Iterable[MetadataRecord]) -> dict[ScramUser, ScramCredential]:
-    return {
-        user_of(record): credential_in(record)
-        for record in records
-        if isinstance(record, UserScramCredentialRecord)
-    }

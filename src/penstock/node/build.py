@@ -155,8 +155,9 @@ class OpenNode:
             ),
         )
         first_records = read_bootstrap(world.disk, directories.metadata.path)
+        metadata_log = open_metadata_log(directories, settings, self._place.member, world)
         self.local = LocalController(
-            log=open_metadata_log(directories, settings, self._place.member, world),
+            log=metadata_log,
             world=world,
             member=self._place.member,
             settings=settings,
@@ -169,6 +170,7 @@ class OpenNode:
             world=world,
             group=group,
             image=lambda: self.local.image,
+            log=metadata_log,
             first_records=first_records,
             cluster_id=self._cluster_id,
         )

@@ -121,17 +121,17 @@ def authentication_of(
     world: World,
     *,
     image: Callable[[], Image],
-    first_credentials: Mapping[ScramUser, ScramCredential],
+    before_image: Callable[[], Mapping[ScramUser, ScramCredential]],
     cluster_id: str,
     keys: "TokenKeySource | None",
 ) -> Authentication:
-    """`first_credentials` count while this node knows nothing of the cluster: its first controllers
-    log in at each other by them.
+    """`before_image` says who counts while this node knows nothing of the cluster: see
+    `journalled_users`.
     """
 
     def credential(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         known = image()
-        found = known.scram_credentials if known.offset > 0 else first_credentials
+        found = known.scram_credentials if known.offset > 0 else before_image()
         return found.get(ScramUser(user, mechanism))
 
     secret = settings.delegation_tokens.secret
