@@ -23,6 +23,7 @@ class LogAgainstAList(RuleBasedStateMachine):
         self.start = 0
         self.epoch = 0
         self.end = 0
+        self.deleted: int | None = None  # the epoch of the record below the start, if known
 
     @rule(counts=st.lists(st.integers(1, 5), min_size=1, max_size=4), new_epoch=st.booleans())
     def append(self, counts: list[int], new_epoch: bool) -> None:
@@ -54,16 +55,18 @@ class LogAgainstAList(RuleBasedStateMachine):
         self.batches = kept if offset > self.start else []
         self.end = self.opened.log.end_offset
         assert self.end == (self.batches[-1][1] if self.batches else self.end)
-        self.start = min(self.start, self.end)
+        if self.end < self.start:
+            self.start, self.deleted = self.end, None
         assert self.opened.log.start_offset == self.start
         assert all(entry.start_offset < self.end for entry in self.opened.log.epochs.entries)
         if older_leader:
-            self.epoch = self.batches[-1][2] if self.batches else 0
+            self.epoch = self.batches[-1][2] if self.batches else self.deleted or 0
 
     @precondition(lambda self: self.end > self.start)
     @rule(by=st.integers(1, 20))
     def advance_start(self, by: int) -> None:
         self.start = min(self.end, self.start + by)
+        [self.deleted] = [one[2] for one in self.batches if one[0] < self.start <= one[1]]
         self.opened.log.advance_start(Offset(self.start))
 
     @rule()
@@ -94,7 +97,7 @@ class LogAgainstAList(RuleBasedStateMachine):
                 found.append((batch.base_offset, batch.next_offset, batch.leader_epoch))
                 offset = batch.next_offset
         assert found == [batch for batch in self.batches if batch[1] > self.start]
-        starts: dict[int, int] = {}
+        starts = {} if self.deleted is None else {self.deleted: self.start - 1}
         for base_offset, _, epoch in found:
             starts.setdefault(epoch, max(base_offset, self.start))
         entries = [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]

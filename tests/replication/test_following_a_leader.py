@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.log.errors import CorruptRun
+from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_replay import BATCHES_PER_STEP
 from penstock.model.error import ErrorCode
 from penstock.model.offset import LeaderEpoch, Offset
@@ -389,6 +390,128 @@ def test_an_answer_about_the_range_of_an_older_leader_is_dropped() -> None:
         leader_epoch=LeaderEpoch(1), leader_start=Offset(7), leader_end=Offset(9)
     )
     assert follower.log.end_offset == 0
+
+
+# Records that are deleted
+
+
+def emptied(end: int = 150) -> PartitionLog:
+    """The log of a leader of epoch 3 whose records are all deleted."""
+    before = lead(epoch=3, in_sync=(ONE,), min_insync_replicas=1)
+    append(before, end)
+    before.advance_start(Offset(end))
+    return before.log
+
+
+def elected_uncleanly(end: int, *, start: int = 0) -> Partition:
+    """It has the first 100 records of epoch 3, and its own of epoch 5 behind them."""
+    before = lead(epoch=3, in_sync=(ONE,), min_insync_replicas=1)
+    append(before, 100)
+    leader = lead(before.log, epoch=5, in_sync=(ONE,), min_insync_replicas=1, high_watermark=100)
+    append(leader, end - 100)
+    leader.advance_start(Offset(start))
+    return leader
+
+
+@pytest.mark.parametrize("end", [120, 150, 200])
+def test_a_log_without_records_knows_the_epoch_of_its_last_one(end: int) -> None:
+    leader = elected_uncleanly(end)
+    follower = follow(emptied(), epoch=5, high_watermark=150)
+    assert fetch_once(leader, follower) is Taken.TRUNCATED
+    assert (follower.log.start_offset, follower.log.end_offset) == (100, 100)
+    assert follower.cut_below_watermark == 150
+    catch_up(leader, follower)
+    assert (follower.log.start_offset, follower.log.end_offset) == (100, end)
+
+
+@pytest.mark.parametrize("end", [120, 200])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("rolled", [True, False])
+def test_it_knows_the_epoch_after_a_restart(end: int, clean: bool, rolled: bool) -> None:
+    disk = MemoryDisk()
+    before = lead(open_replica(disk), epoch=3, in_sync=(ONE,), min_insync_replicas=1)
+    append(before, 150)
+    lead(before.log, epoch=4, in_sync=(ONE,), high_watermark=150)  # leads, and writes nothing
+    if rolled:
+        before.log.roll()
+    before.log.advance_start(Offset(150))
+    if clean:
+        before.log.close()
+    recovery_point = before.log.recovery_point
+    log = open_replica(
+        disk.after_kill(), clean=clean, recovery_point=recovery_point, start_offset=150
+    )
+    assert (log.start_offset, log.end_offset) == (150, 150)
+    follower = follow(log, epoch=5, high_watermark=150)
+    assert position_of(follower).last_fetched_epoch == 3
+    assert fetch_once(elected_uncleanly(end), follower) is Taken.TRUNCATED
+    assert (log.start_offset, log.end_offset) == (100, 100)
+
+
+def test_a_cut_to_the_start_keeps_the_epoch_of_the_last_deleted_record() -> None:
+    """The leader's epochs are 3, 4 from offset 100 on, and 6; the other's are 3, and 5 from 150."""
+    log = emptied()
+    append(lead(log, epoch=5, in_sync=(ONE,), min_insync_replicas=1, high_watermark=150), 10)
+    earlier = lead(epoch=3, in_sync=(ONE,), min_insync_replicas=1)
+    append(earlier, 100)
+    append(lead(earlier.log, epoch=4, in_sync=(ONE,), min_insync_replicas=1), 20)
+    leader = lead(earlier.log, epoch=6, in_sync=(ONE,), min_insync_replicas=1)
+    append(leader)
+    follower = follow(log, epoch=6, high_watermark=150)
+    assert fetch_once(leader, follower) is Taken.TRUNCATED
+    assert (follower.log.start_offset, follower.log.end_offset) == (150, 150)
+    catch_up(leader, follower)
+    assert (follower.log.start_offset, follower.log.end_offset) == (100, 121)
+
+
+def test_a_log_without_records_goes_on_where_the_leader_has_what_was_deleted() -> None:
+    first = lead(epoch=3, replicas=(ONE, TWO), in_sync=(ONE, TWO))
+    append(first, 150)
+    other = follow(epoch=3)
+    catch_up(first, other)
+    first.advance_start(Offset(150))
+    leader = lead(other.log, epoch=5, in_sync=(ONE, TWO), high_watermark=150)
+    follower = follow(first.log, epoch=5, high_watermark=150)
+    append(leader, 3)
+    assert catch_up(leader, follower) == [Taken.APPENDED, Taken.UNCHANGED]
+    assert (follower.log.start_offset, follower.log.end_offset) == (150, 153)
+    assert epochs(follower) == [(3, 149), (5, 150)]
+
+
+def test_where_the_leader_has_deleted_too_a_log_without_records_begins_at_its_start() -> None:
+    leader = elected_uncleanly(120, start=110)
+    follower = follow(emptied(), epoch=5, high_watermark=150)
+    assert fetch_once(leader, follower) is Taken.TRUNCATED
+    catch_up(leader, follower)
+    assert (follower.log.start_offset, follower.log.end_offset) == (110, 120)
+
+
+def test_the_last_deleted_record_is_of_another_epoch_than_the_leaders() -> None:
+    """Both logs are [150, 150): the leader's last record was of epoch 2, the other's of epoch 3."""
+    before = lead(epoch=2, in_sync=(ONE,), min_insync_replicas=1)
+    append(before, 150)
+    leader = lead(before.log, epoch=5, in_sync=(ONE,), min_insync_replicas=1, high_watermark=150)
+    leader.advance_start(Offset(150))
+    follower = follow(emptied(), epoch=5, high_watermark=150)
+    assert fetch_once(leader, follower) is Taken.TRUNCATED
+    assert fetch_once(leader, follower) is Taken.OUT_OF_RANGE
+    assert follower.restart_at(
+        leader_epoch=LeaderEpoch(5), leader_start=Offset(150), leader_end=Offset(150)
+    )
+    assert fetch_once(leader, follower) is Taken.UNCHANGED
+
+
+def test_without_a_known_epoch_a_log_beyond_the_leaders_begins_at_the_leaders_start() -> None:
+    leader = elected_uncleanly(120, start=30)
+    log = open_replica()
+    log.truncate_fully_and_start_at(Offset(150))
+    follower = follow(log, epoch=5)
+    assert fetch_once(leader, follower) is Taken.OUT_OF_RANGE
+    assert follower.restart_at(
+        leader_epoch=LeaderEpoch(5), leader_start=Offset(30), leader_end=Offset(120)
+    )
+    catch_up(leader, follower)
+    assert (follower.log.start_offset, follower.log.end_offset) == (30, 120)
 
 
 # Errors

@@ -22,6 +22,7 @@ def open_replica(
     *,
     clean: bool = False,
     recovery_point: int = 0,
+    start_offset: int = 0,
     **settings: object,
 ) -> PartitionLog:
     return open_log(
@@ -31,7 +32,11 @@ def open_replica(
         topic_id=TopicId(bytes(15) + b"\x01"),
         settings=TopicSettings(**settings),  # type: ignore[arg-type]
         now_ms=NOW_MS,
-        left=LeftBehind(clean=clean, recovery_point=Offset(recovery_point)),
+        left=LeftBehind(
+            clean=clean,
+            recovery_point=Offset(recovery_point),
+            start_offset=Offset(start_offset),
+        ),
     )
 
 

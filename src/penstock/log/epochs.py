@@ -10,6 +10,8 @@ Invariants:
  1. Epochs increase strictly, and so do first offsets.
  2. The file on disk has every entry whose first offset is below the recovery point on disk: it is
     written before that point moves, and entries above it are rebuilt from the log.
+ 3. Of the epochs of deleted records the last one is kept, from the offset below the start of the
+    log on. By it a log without records can still be compared with others.
 """
 
 from bisect import bisect_right
@@ -84,7 +86,7 @@ class LeaderEpochs:
         if epoch == self._entries[-1].epoch:
             return EpochEnd(leader_epoch=epoch, end_offset=end_offset)
         after = bisect_right(self._entries, epoch, key=_epoch)
-        # Older than all known epochs: its records are deleted; the log begins where ours does.
+        # Older than all known epochs: its records are deleted, or were never here.
         found = self._entries[after - 1].epoch if after else epoch
         return EpochEnd(leader_epoch=found, end_offset=self._entries[after].start_offset)
 
@@ -107,11 +109,12 @@ class LeaderEpochs:
             self._changed()
 
     def truncate_start(self, start_offset: Offset) -> None:
-        """Removes epochs that ended before `start_offset`; that of the offset begins there."""
-        after = bisect_right(self._entries, start_offset, key=_start_offset)
-        if after == 0 or (after == 1 and self._entries[0].start_offset == start_offset):
+        """Records below `start_offset` are deleted: only the epoch of the last one is kept."""
+        last_deleted = Offset(start_offset - 1)
+        after = bisect_right(self._entries, last_deleted, key=_start_offset)
+        if after == 0 or (after == 1 and self._entries[0].start_offset == last_deleted):
             return
-        first = EpochStart(epoch=self._entries[after - 1].epoch, start_offset=start_offset)
+        first = EpochStart(epoch=self._entries[after - 1].epoch, start_offset=last_deleted)
         self._entries[:after] = [first]
         self._changed()
 

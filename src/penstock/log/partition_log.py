@@ -41,6 +41,7 @@ from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchHeader, BatchView
+from penstock.records.layout import FIRST_OFFSET
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
 
@@ -157,8 +158,13 @@ class PartitionLog:
         return of_max_timestamp(self.segments)
 
     def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd | None:
-        """Where a leader epoch ended here; None when it is unknown (see `LeaderEpochs.end_of`)."""
-        return self.epochs.end_of(epoch, end_offset=self.end_offset)
+        """Where a leader epoch ended here, or the start of the log if it ended below; None when it
+        is unknown (see `LeaderEpochs.end_of`).
+        """
+        found = self.epochs.end_of(epoch, end_offset=self.end_offset)
+        if found is None or found.end_offset >= self.start_offset:
+            return found
+        return EpochEnd(leader_epoch=found.leader_epoch, end_offset=self.start_offset)
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
         return self.epochs.epoch_at(offset)
@@ -303,12 +309,15 @@ class PartitionLog:
 
     def drop_oldest(self) -> bool:
         """The same for at most one segment; returns whether there are more."""
-        if self._segments.starts_below(self.start_offset):
-            self._durability.segment_gone(self._segments.retire_first())
-        self.epochs.truncate_start(self.start_offset)
-        first = min(self.start_offset, self.segments[0].base_offset)
-        self._durability.unsynced.forget(*self._memory.snapshots.remove_until(first))
-        return self._segments.starts_below(self.start_offset)
+        has_segment = self._segments.starts_below(self.start_offset)
+        if has_segment and self.segments[1].base_offset > self.recovery_point:
+            # After a crash its epochs cannot be rebuilt from it any more.
+            try:
+                self._memory.save_epochs(self.end_offset)
+            except DiskError as error:
+                if not error.full:
+                    raise  # else the segment goes, to make room
+        return self._drop_oldest()
 
     def advance_by_name(self, offset: Offset) -> bool:
         """Drops the oldest segment if all of it is below `offset`; returns whether there are more.
@@ -319,7 +328,7 @@ class PartitionLog:
         """
         if self._segments.starts_below(offset):
             self.move_start(max(self.start_offset, self.segments[1].base_offset))
-            self.drop_oldest()
+            self._drop_oldest()
             self._durability.sync_names()
         return self._segments.starts_below(offset)
 
@@ -342,7 +351,7 @@ class PartitionLog:
             new_end = self.segments[slot_of(self.segments, Offset(offset - 1))].end_below(offset)
         if offset <= self.start_offset or new_end < self.start_offset:
             # Nothing stays. Records below the start are in the files still, and must not come back.
-            self.truncate_fully_and_start_at(new_end)
+            self._drop_all(new_end, known_until=new_end)
             return
         if cut is None or cut.offset != offset:
             cut = self.prepare_cut(offset)
@@ -364,24 +373,10 @@ class PartitionLog:
         self.producers.expire(self._now_ms)
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Drops everything: the log is empty and begins at `offset`. DiskError as above."""
-        assert offset >= 0, offset
-        self._prepare_cut(offset)
-        # A start that moves up is saved first, so that nothing below it comes back; one that moves
-        # down comes last, or records below the present start, which were deleted, would be back.
-        moves_up = offset >= self.start_offset
-        if moves_up:
-            self._save_start(offset)
-        try:
-            empty(
-                self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms
-            )
-            self.end_offset = offset
-            if not moves_up:
-                self.move_start(offset)
-                self._durability.save_start_offset()
-        except DiskError as error:
-            raise beyond_return(error) from error
+        """Drops everything: the log is empty and begins at `offset`, and nothing is known of what
+        was below it. DiskError as above.
+        """
+        self._drop_all(offset, known_until=FIRST_OFFSET)
 
     def note_watermark(self, offset: Offset) -> None:
         """Tells what to store as the high watermark; the next save of the checkpoints does it."""
@@ -478,6 +473,40 @@ class PartitionLog:
         self._as_closed = False
         assert self.producers.end_offset == self.end_offset, "invariant 2"
 
+    def _drop_oldest(self) -> bool:
+        """Writes nothing, for a full disk: see `drop_oldest`."""
+        if self._segments.starts_below(self.start_offset):
+            self._durability.segment_gone(self._segments.retire_first())
+        self.epochs.truncate_start(self.start_offset)
+        first = min(self.start_offset, self.segments[0].base_offset)
+        self._durability.unsynced.forget(*self._memory.snapshots.remove_until(first))
+        return self._segments.starts_below(self.start_offset)
+
+    def _drop_all(self, offset: Offset, *, known_until: Offset) -> None:
+        """See `truncate_fully_and_start_at`; epochs below `known_until` stay known."""
+        assert offset >= 0, offset
+        self._prepare_cut(offset)
+        # A start that moves up is saved first, so that nothing below it comes back; one that moves
+        # down comes last, or records below the present start, which were deleted, would be back.
+        moves_up = offset >= self.start_offset
+        if moves_up:
+            self._save_start(offset)
+        try:
+            empty(
+                self._segments,
+                self._memory,
+                self._durability,
+                offset=offset,
+                known_until=known_until,
+                now_ms=self._now_ms,
+            )
+            self.end_offset = offset
+            if not moves_up:
+                self.move_start(offset)
+                self._durability.save_start_offset()
+        except DiskError as error:
+            raise beyond_return(error) from error
+
     def _begin_below_start(self, offset: Offset) -> None:
         """An empty log gets a first segment from `offset` on, for a batch that reaches its start.
 
@@ -485,7 +514,14 @@ class PartitionLog:
         """
         assert offset < self.start_offset == self.end_offset, (offset, self.end_offset)
         self._prepare_cut(offset)
-        empty(self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms)
+        empty(
+            self._segments,
+            self._memory,
+            self._durability,
+            offset=offset,
+            known_until=self.end_offset,
+            now_ms=self._now_ms,
+        )
         self.producers.pass_over(self.end_offset)
 
     def _roll_before(self, batch: BatchHeader) -> None:

@@ -109,9 +109,11 @@ def empty(
     durability: Durability,
     *,
     offset: Offset,
+    known_until: Offset,
     now_ms: int,
 ) -> None:
     """Drops everything; the log continues at `offset`, which is on disk as its start already.
+    Epochs from `known_until` on are forgotten: they are not those of the log that comes.
 
     Recovery drops segments that end below the start offset, so those cannot come back.
     """
@@ -122,8 +124,8 @@ def empty(
     segments.begin_anew(offset, now_ms=now_ms)
     durability.sync_names()
     memory.producers.clear(offset)
-    memory.epochs.clear()
-    # Epochs below the offset would be believed after a crash: recovery cuts only those above it.
+    memory.epochs.truncate_end(known_until)
+    # Those on disk would be believed after a crash: recovery cuts only those above the offset.
     memory.save_epochs(offset)
 
 

@@ -227,7 +227,10 @@ class Follower(Replica):
         """
         if self.has_ended or leader_epoch != self.leader_epoch:
             return False
-        if leader_end < self.log.end_offset:
+        if leader_end < self.log.start_offset:
+            # What is deleted here may have been written anew there, at offsets below its end.
+            self._begin_anew(leader_start)
+        elif leader_end < self.log.end_offset:
             self._cut_to(leader_end, in_steps=in_steps)
         elif leader_start > self.log.end_offset:
             self._begin_anew(leader_start)
@@ -327,7 +330,8 @@ class Follower(Replica):
         """Up to where the logs can agree, by the leader's end of an epoch that we may not have."""
         log = self.log
         leader_end = Offset(leaders.end_offset)
-        own = log.end_of_epoch(LeaderEpoch(leaders.epoch))
+        # It may be below the start: then even the last deleted record is another one there.
+        own = log.epochs.end_of(LeaderEpoch(leaders.epoch), end_offset=log.end_offset)
         if own is None:
             return min(leader_end, log.end_offset)
         if own.leader_epoch != leaders.epoch:
@@ -343,7 +347,8 @@ class Follower(Replica):
         return Taken.TRUNCATED
 
     def _begin_anew(self, offset: Offset) -> None:
-        """All that is here is below the start of the leader's log."""
+        """Nothing that is here can be compared with the leader's log, which begins at `offset`."""
+        self.cut_below_watermark = self.high_watermark if offset < self.high_watermark else None
         self.log.truncate_fully_and_start_at(offset)
         self._log_was_cut()
         self.high_watermark = offset
