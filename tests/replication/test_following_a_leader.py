@@ -1,6 +1,7 @@
 """A follower becomes what its leader is: runs, divergence, watermark, start, errors."""
 
 import contextlib
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,8 @@ from penstock.replication.partition import Partition
 from penstock.sim.replication.serving import answer_fetch
 from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
 from penstock.world.errors import DiskError
-from rig.memory_disk import MemoryDisk
+from rig.logs import open_log
+from rig.memory_disk import Crashed, MemoryDisk
 from rig.produced import NOW_MS, produced
 from rig.replicas import (
     ONE,
@@ -32,6 +34,8 @@ from rig.replicas import (
     lead,
     open_replica,
 )
+
+CALLS_MAX = 200
 
 
 def two(**settings: object) -> tuple[Partition, Follower]:
@@ -512,6 +516,37 @@ def test_without_a_known_epoch_a_log_beyond_the_leaders_begins_at_the_leaders_st
     )
     catch_up(leader, follower)
     assert (follower.log.start_offset, follower.log.end_offset) == (30, 120)
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_a_crash_in_a_cut_below_the_start_skips_nothing(power: bool) -> None:
+    for crash_at in range(CALLS_MAX):
+        disk = MemoryDisk()
+        disk.make_directory("/data")
+        disk.sync_directory("/")
+        opened = open_log(disk)
+        before = lead(opened.log, epoch=3, in_sync=(ONE,), min_insync_replicas=1)
+        for _ in range(15):
+            append(before, 10)
+        before.advance_start(Offset(150))
+        later = lead(opened.log, epoch=4, in_sync=(ONE,), high_watermark=150)
+        for _ in range(5):
+            append(later, 10)
+        opened.log.sync()
+        opened.directory.save_checkpoints()
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        is_done = False
+        with contextlib.suppress(Crashed):
+            opened.log.truncate_to(Offset(100))
+            is_done = True
+        left = disk.after_power_loss(random.Random(crash_at)) if power else disk.after_kill()
+        again = open_log(left).log
+        leader, follower = elected_uncleanly(200), follow(again, epoch=5)
+        catch_up(leader, follower)
+        assert (again.start_offset, again.end_offset) == (100, 200), crash_at
+        if is_done:
+            return
+    pytest.fail(f"the cut takes more than {CALLS_MAX} calls")
 
 
 # Errors

@@ -35,7 +35,7 @@ from penstock.log.saving import roll, save_active
 from penstock.log.segments import Segments, first_unsynced, slot_of
 from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
-from penstock.log.truncation import Cut, beyond_return, cut_off, empty
+from penstock.log.truncation import Cut, begin_anew, beyond_return, cut_off, remove_all
 from penstock.log.uncommitted import uncommitted_ends
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -486,13 +486,19 @@ class PartitionLog:
         """See `truncate_fully_and_start_at`; epochs below `known_until` stay known."""
         assert offset >= 0, offset
         self._prepare_cut(offset)
-        # A start that moves up is saved first, so that nothing below it comes back; one that moves
-        # down comes last, or records below the present start, which were deleted, would be back.
+        # A start that moves up is saved first, so that nothing below it comes back. One that moves
+        # down is saved when all records are gone, or those that were deleted would be back; and
+        # before the log has a segment below the start on disk, which would be passed over.
         moves_up = offset >= self.start_offset
         if moves_up:
             self._save_start(offset)
         try:
-            empty(
+            remove_all(self._segments, self._memory, self._durability)
+            if not moves_up:
+                self._durability.sync_names()
+                self.move_start(offset)
+                self._durability.save_start_offset()
+            begin_anew(
                 self._segments,
                 self._memory,
                 self._durability,
@@ -501,9 +507,6 @@ class PartitionLog:
                 now_ms=self._now_ms,
             )
             self.end_offset = offset
-            if not moves_up:
-                self.move_start(offset)
-                self._durability.save_start_offset()
         except DiskError as error:
             raise beyond_return(error) from error
 
@@ -514,7 +517,8 @@ class PartitionLog:
         """
         assert offset < self.start_offset == self.end_offset, (offset, self.end_offset)
         self._prepare_cut(offset)
-        empty(
+        remove_all(self._segments, self._memory, self._durability)
+        begin_anew(
             self._segments,
             self._memory,
             self._durability,

@@ -103,7 +103,19 @@ def beyond_return(error: DiskError) -> DiskError:
     return DiskError(error.path, error.reason)
 
 
-def empty(
+def remove_all(segments: Segments, memory: LogMemory, durability: Durability) -> None:
+    """Drops everything; `begin_anew` follows.
+
+    The epochs stay until then: if a crash comes between the two, a follower asks its leader by them
+    where to go on.
+    """
+    durability.unsynced.forget(*memory.snapshots.remove_all())
+    _remove_indexes(segments, durability, first=0)
+    while segments.row:
+        durability.segment_gone(segments.retire_last())
+
+
+def begin_anew(
     segments: Segments,
     memory: LogMemory,
     durability: Durability,
@@ -112,15 +124,11 @@ def empty(
     known_until: Offset,
     now_ms: int,
 ) -> None:
-    """Drops everything; the log continues at `offset`, which is on disk as its start already.
-    Epochs from `known_until` on are forgotten: they are not those of the log that comes.
+    """The log continues at `offset`, which is on disk as its start already. Epochs from
+    `known_until` on are forgotten: they are not those of the log that comes.
 
     Recovery drops segments that end below the start offset, so those cannot come back.
     """
-    durability.unsynced.forget(*memory.snapshots.remove_all())
-    _remove_indexes(segments, durability, first=0)
-    while segments.row:
-        durability.segment_gone(segments.retire_last())
     segments.begin_anew(offset, now_ms=now_ms)
     durability.sync_names()
     memory.producers.clear(offset)
