@@ -53,7 +53,7 @@ def _describe(
     found = []
     for token in services.image.delegation_tokens.values():
         is_wanted = wanted is None or not wanted.isdisjoint(token.principals)
-        if is_wanted and may_see(services, context, token):
+        if is_wanted and may_see(context, token):
             found.append(_described(token, secret))
         yield
     return DescribeDelegationTokenResponse(tokens=found)

@@ -147,20 +147,23 @@ class Access:
         asked = (operation, resource_type, name)
         decided = self._decided.get(asked)
         if decided is None:
-            decided = self._remember(
-                asked,
-                is_allowed(
-                    self.memory.index,
-                    self.memory.lengths(),
-                    principal=self._principal,
-                    host=self._host,
-                    operation=operation,
-                    resource_type=resource_type,
-                    name=name,
-                    allowed_without_acls=self._allowed_without_acls,
-                ),
-            )
+            decided = self._remember(asked, self.decide(operation, resource_type, name))
         return decided
+
+    def decide(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """The same as `may`, without remembering: for questions about very many resources, which
+        would drive out what is asked for often.
+        """
+        return self.is_super or is_allowed(
+            self.memory.index,
+            self.memory.lengths(),
+            principal=self._principal,
+            host=self._host,
+            operation=operation,
+            resource_type=resource_type,
+            name=name,
+            allowed_without_acls=self._allowed_without_acls,
+        )
 
     def may_cluster(self, operation: AclOperation) -> bool:
         """Whether an operation on the cluster is allowed."""
