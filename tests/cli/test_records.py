@@ -75,6 +75,21 @@ def test_lines_before_a_bad_one_are_produced_and_it_is_told(
     assert run(f"consume {topic} --key-separator :").lines == ["a:1", "b:2"]
 
 
+def test_an_empty_device_as_standard_input_has_no_records(penstock: Broker) -> None:
+    """So are commands run by cron, systemd and `docker exec` without -i."""
+    topic = penstock.topic()
+    command = [sys.executable, "-m", "penstock.cli.main", "produce", topic]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, f"produced 0 records to {topic}\n")
+
+
 def test_records_of_one_transaction_are_all_there_or_none(
     run: Run, penstock: Broker, tmp_path: Path
 ) -> None:

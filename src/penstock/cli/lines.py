@@ -1,7 +1,8 @@
 """Lines of standard input and of files, as they come.
 
 A pipe or a terminal is waited for on the loop, so that what was typed is sent at once and Ctrl-C is
-heard; a file is read in large pieces.
+heard. Anything else is read in large pieces: files, and devices such as /dev/null, which epoll
+refuses.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ async def lines_of(files: Sequence[Path]) -> AsyncIterator[tuple[list[bytes], in
 
 async def _lines_of_stdin() -> AsyncIterator[tuple[list[bytes], int]]:
     stdin = sys.stdin.buffer
-    if stat.S_ISREG(os.fstat(stdin.fileno()).st_mode):
+    if not _can_be_waited_for(stdin.fileno()):
         async for read in _lines_of_file(stdin):
             yield read
         return
@@ -68,6 +69,11 @@ async def _lines_of_stdin() -> AsyncIterator[tuple[list[bytes], int]]:
         yield lines.end(), 0
     finally:
         transport.close()
+
+
+def _can_be_waited_for(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 async def _lines_of_file(file: BinaryIO) -> AsyncIterator[tuple[list[bytes], int]]:
