@@ -149,8 +149,24 @@ def test_what_was_replayed_is_not_replayed_again(
     client.produce("dead", [letter(10)])
     assert run("dlq replay dead --json").json()["replayed"] == 1
     assert Counter(values(run, "orders")) == Counter(f"v{number}" for number in range(11))
-    lags = [one["lag"] for one in run("groups describe penstock-dlq-dead --json").json()]
-    assert set(lags) <= {0, 1}, "nothing waits but the marker of the last transaction"
+    [group] = run("groups describe penstock-dlq-dead --json").json()
+    assert [one["lag"] for one in group["partitions"]] == [0, 0], "receipts wait for nothing"
+
+
+@pytest.mark.parametrize("chosen", ["", "--reason 'a is'"])
+def test_what_was_replayed_is_not_replayed_again_though_the_groups_offsets_are_gone(
+    run: Run, penstock: Broker, client: ConfluentClient, chosen: str
+) -> None:
+    """They expire while letters are kept."""
+    penstock.topic("orders", partitions=2)
+    penstock.topic("dead", partitions=2)
+    faults = ("a is missing", "b is missing")
+    client.produce("dead", [letter(number, reason=faults[number // 5]) for number in range(10)])
+    first = run(f"dlq replay dead {chosen} --json").json()["replayed"]
+    assert run("groups delete penstock-dlq-dead").status == 0
+    assert len(run("dlq list dead --json").lines) == 10 - first
+    assert run("dlq replay dead --json").json()["replayed"] == 10 - first
+    assert Counter(values(run, "orders")) == Counter(f"v{number}" for number in range(10))
 
 
 def test_letters_left_out_wait_and_none_is_replayed_twice(

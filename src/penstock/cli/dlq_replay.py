@@ -2,8 +2,9 @@
 
 The transactional id is the group's name, so there is one replay of a topic at a time: whoever
 starts another takes over from the first. What it reads is committed, and what it writes is one
-transaction at a time: letters, the group's offsets, and receipts where it leaves letters behind
-(`penstock.spark.dead_letter_replay` decides). So a killed replay leaves nothing half done.
+transaction at a time: letters, their receipts, and the group's offsets
+(`penstock.spark.dead_letter_replay` decides). So a killed replay leaves nothing half done. At the
+end the offsets pass the receipts, so that the group does not lag behind by them.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 from penstock.cli.dlq_read import (
     Choice,
+    Ends,
     beginnings,
     ends_of,
     place_of,
@@ -88,6 +90,10 @@ class Replay:
             one for one in dict.fromkeys(targets) if one is not None and one not in self._is_there
         ]
 
+    def noted(self) -> Mapping[TopicPartition, Offset]:
+        """The group's offsets as they were last settled."""
+        return self._noted
+
     def looked_for(self, topic: str, *, is_there: bool) -> None:
         self._is_there[topic] = is_there
 
@@ -126,6 +132,12 @@ class Replay:
                 )
             )
         return outgoing
+
+    def leave_new(self, records: Iterable[ConsumedRecord]) -> None:
+        """Letters that came while the replay ran wait for the next one."""
+        for record in records:
+            if isinstance(letter_of(record.headers), Letter):
+                self._states[place_of(record)].left(record.offset)
 
     def reached(self, ends: Mapping[TopicPartition, Offset]) -> None:
         for place, end in ends.items():
@@ -176,7 +188,31 @@ async def replay_letters(
                     return replay.done
         replay.reached(ends)
         await _write(producer, order, [], replay.settle())
+        if replay.done.total:
+            await _pass_receipts(producer, order, replay, ends)
     return replay.done
+
+
+async def _pass_receipts(
+    producer: TransactionalProducer, order: Order, replay: Replay, read_until: Ends
+) -> None:
+    """Moves the group's offsets to the ends, or to letters that came meanwhile."""
+    async with producer.transaction():
+        # A commit is answered before all partitions have its marker, and readers see receipts with
+        # the marker only. The first request of the next transaction waits for the markers.
+        await producer.send_offsets(order.group, _offsets(replay.noted()))
+        ends = await ends_of(producer.cluster, read_until)
+        async with aclosing(read_all(producer.cluster, read_until, ends)) as reading:
+            async for records in reading:
+                replay.leave_new(records)
+        replay.reached(ends)
+        settled = {place: one.offset for place, one in replay.settle().items()}
+        if settled:
+            await producer.send_offsets(order.group, _offsets(settled))
+
+
+def _offsets(offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Committed]:
+    return {place: Committed(offset=offset) for place, offset in offsets.items()}
 
 
 async def _look_for_topics(
@@ -222,5 +258,5 @@ async def _write(
             if one_settled.receipt:
                 headers = receipt_headers(one_settled.receipt)
                 await producer.send(place.topic, None, headers=headers, partition=place.partition)
-        offsets = {place: Committed(offset=one.offset) for place, one in settled.items()}
+        offsets = _offsets({place: one.offset for place, one in settled.items()})
         await producer.send_offsets(order.group, offsets)

@@ -12,9 +12,9 @@ record is. When it is replayed the record has its own timestamp again, or that o
 own lies ahead of it, which brokers refuse; the attempt stays with it, and the other headers of ours
 go.
 
-A replay that leaves letters behind notes, in the dead-letter topic itself, which of the later ones
-are done with: a receipt has no key and no value, and `penstock.dlq.replayed` holds the offsets of
-its own partition as ranges, `4-7,9` being 4, 5, 6, 7 and 9.
+A replay notes in the dead-letter topic itself which letters are done with: a receipt has no key
+and no value, and `penstock.dlq.replayed` holds the offsets of its own partition as ranges, `4-7,9`
+being 4, 5, 6, 7 and 9.
 """
 
 import re

@@ -1,9 +1,10 @@
 """Which letters of a partition a replay has to write, and what it may then call done.
 
 A group's committed offset says how far all letters are done with. A replay that is choosy leaves
-some behind; the offset then stays at the first of them, and receipts tell what was replayed beyond
-it. Letters, receipts and offsets are written in one transaction, so that whoever goes on after a
-crash knows just what is in the source topics.
+some behind; the offset then stays at the first of them. Receipts tell which letters were replayed,
+below the offset too: a group's offset expires sooner than letters do, and receipts are kept longer
+than the letters they are of. Letters, receipts and offsets are written in one transaction, so that
+whoever goes on after a crash knows just what is in the source topics.
 
     1. Whatever lies below `done_until` is done with, and nothing that was left is.
     2. `receipts` are in order, apart from each other, and hold nothing that waits.
@@ -23,7 +24,7 @@ class Settled(NamedTuple):
     """What goes into the transaction beside the letters."""
 
     offset: Offset  # the group's
-    receipt: Ranges  # empty: none is needed
+    receipt: Ranges  # empty: nothing was replayed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,12 +69,8 @@ class PartitionReplay:
 
     def settle(self) -> Settled:
         """What is true once the transaction is committed; it must be, or all of this is void."""
-        if self.first_left is None:
-            settled = Settled(self.position, ())
-        else:
-            first_left = self.first_left
-            beyond = [one for one in self.unsettled if one.start > first_left]
-            settled = Settled(first_left, tuple(beyond))
+        offset = self.position if self.first_left is None else self.first_left
+        settled = Settled(offset, tuple(self.unsettled))
         self.done_until = settled.offset
         self.unsettled = []
         self._joins = False
