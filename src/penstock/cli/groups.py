@@ -125,7 +125,9 @@ def reset_offsets(
             partitions = partitions_in(view, (f"{t}:{p}" for t, p in aim.offsets))
         elif all_topics:
             committed = await committed_offsets(coordinators, group)
-            partitions = sorted(p for p in committed if view.leader_of(p) is not None)
+            # Offsets outlive deleted topics for a while. A partition without a leader is not
+            # deleted: to leave it out would reset a part of the group only.
+            partitions = sorted(p for p in committed if view.partition(p) is not None)
         else:
             partitions = partitions_in(view, topic_scopes)
         steps = await plan_reset(cluster, coordinators, group, partitions, aim)

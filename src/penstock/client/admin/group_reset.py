@@ -19,6 +19,8 @@ from penstock.model.identity import TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 
+PATIENCE_MS = 15_000  # a new leader is found sooner than that, where there is one to be found
+
 
 class To(Enum):
     EARLIEST = "earliest"
@@ -116,15 +118,17 @@ async def plan_reset(
     partitions: Sequence[TopicPartition],
     aim: Aim,
 ) -> list[Step]:
-    """Old and new offset of each partition. Refused when the group has members."""
+    """Old and new offset of each partition. Refused when the group has members, TimedOut when a
+    partition has no leader for PATIENCE_MS.
+    """
     await refuse_active(coordinators, group)
     current: dict[TopicPartition, Offset] = {}
     for place, result in (await committed_offsets(coordinators, group, partitions)).items():
         if isinstance(result, Refused):
             raise result
         current[place] = result.offset
-    starts = await offsets_of(cluster, partitions, When.EARLIEST)
-    ends = await offsets_of(cluster, partitions, When.LATEST)
+    starts = await offsets_of(cluster, partitions, When.EARLIEST, timeout_ms=PATIENCE_MS)
+    ends = await offsets_of(cluster, partitions, When.LATEST, timeout_ms=PATIENCE_MS)
     at_time = await _offsets_at(cluster, partitions, _time_ms(aim, cluster.clock.now_ms()))
     return [
         Step(
@@ -169,7 +173,9 @@ async def _offsets_at(
     offsets: dict[TopicPartition, Offset | None] = {}
     if timestamp_ms is None:
         return offsets
-    listed = await list_offsets(cluster, dict.fromkeys(partitions, timestamp_ms))
+    listed = await list_offsets(
+        cluster, dict.fromkeys(partitions, timestamp_ms), timeout_ms=PATIENCE_MS
+    )
     for place, found in listed.items():
         if isinstance(found, Refused):
             raise found
