@@ -30,11 +30,17 @@ def talk_with(bootstrap: str, topic: str) -> Iterator[TransactionDialogue]:
     dialogue.close()
 
 
-def leave_hanging(talk: TransactionDialogue, *, partition: int = 0) -> Producer:
-    """One record of a transaction that hangs; the producer's last one was committed."""
+def leave_hanging(
+    talk: TransactionDialogue, *, partition: int = 0, is_known: bool = True
+) -> Producer:
+    """One record of a transaction that hangs; the producer's last one was committed. If it is not
+    known, the coordinator has another producer id.
+    """
     producer = talk.producer("-late")
     talk.add(producer, partition)
     talk.end(producer, commit=True, version=4)
+    if not is_known:
+        producer = producer.copy(producer_id=producer.producer_id + 1_000_000)
     _alter(talk, SET, "false")
     try:
         answer = talk.produce(producer, partition, version=11)

@@ -8,6 +8,11 @@ written by hand.
 
 The partitions are asked before the coordinators and again afterwards, as a transaction may end in
 between. What is open in both answers, from the same offset on, was open all the time.
+
+An authorizer shortens the list of transactions to what the client may describe, and does not say
+so. Where no coordinator seems to know a producer, the client must therefore be allowed to describe
+any transactional id. The age of the transaction would prove nothing: it goes by the timestamps of
+records, which producers choose, and a two-phase commit may stay open for as long as it likes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +43,8 @@ from penstock.wire.messages.write_txn_markers import (
 )
 
 PARTITIONS_AT_ONCE_MAX = 500
+# Nobody's id: only entries for all ids, and no prefixes, allow to describe it.
+ANY_ID = "~ penstock asks whether it may describe any transactional id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +112,9 @@ async def open_transactions(
 async def suspects(
     cluster: Cluster, coordinators: Coordinators, partitions: Sequence[TopicPartition]
 ) -> list[Suspect]:
-    """All that is open in the partitions, with what the coordinators know of it."""
+    """All that is open in the partitions, with what the coordinators know of it. Refused when they
+    may know of it and not tell this client.
+    """
     before = await open_transactions(cluster, partitions)
     if not before:
         return []
@@ -114,14 +123,38 @@ async def suspects(
     described = await describe_transactions(
         coordinators, [transaction.transactional_id for transaction in listed]
     )
-    known = {
-        description.producer_id: description
-        for description in described.values()
-        if isinstance(description, TransactionDescription)
-    }
+    known: dict[int, TransactionDescription] = {}
+    for description in described.values():
+        if isinstance(description, TransactionDescription):
+            known[description.producer_id] = description
+        elif description.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it expired meanwhile
+            raise description
     places = list(dict.fromkeys(one.partition for one in before))
     after = await open_transactions(cluster, places)
-    return still_open(before, after, known)
+    found = still_open(before, after, known)
+    unknown = [one.open for one in found if one.known is None]
+    if unknown:
+        await _need_all_ids(coordinators, unknown[0])
+    return found
+
+
+async def _need_all_ids(coordinators: Coordinators, unknown: OpenTransaction) -> None:
+    """Refused unless the client may describe any transactional id."""
+    try:
+        described = (await describe_transactions(coordinators, (ANY_ID,)))[ANY_ID]
+    except Refused as refused:
+        described = refused
+    if not isinstance(described, Refused):
+        return
+    if described.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        raise Refused(
+            described.code,
+            str(unknown.partition),
+            f"the transaction that begins at {unknown.start_offset} may have a coordinator that"
+            " does not tell you: this needs DESCRIBE on all transactional ids",
+        )
+    if described.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise described
 
 
 def still_open(
