@@ -95,6 +95,38 @@ def test_nothing_is_planned_while_partitions_move(
     )
 
 
+def test_a_move_that_cannot_be_cancelled_is_told(run: Run, tmp_path: Path) -> None:
+    """The broker that had the partition is gone; all records are where it moves to."""
+    with running_broker(nodes=3) as cluster:
+        create(cluster, "stuck", [[3]])
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        for _ in range(100):  # more than a follower fetches at once
+            producer.produce("stuck", bytes(100_000), partition=0)
+            producer.flush(60)
+        slow = "follower.replication.throttled"
+        throttled = run(
+            f"configs alter --topic stuck --set {slow}.replicas=0:2", bootstrap=cluster.bootstrap
+        )
+        assert throttled.status == 0
+        assert run(f"configs alter --broker 2 --set {slow}.rate=2000").status == 0
+        path = tmp_path / "stuck.json"
+        moves = [{"topic": "stuck", "partition": 0, "replicas": [1, 2]}]
+        path.write_text(json.dumps({"version": 1, "partitions": moves}))
+        assert run(f"partitions reassign {path}").status == 0
+
+        def in_sync() -> list[int]:
+            [described] = run("topics describe stuck --json").json()
+            return sorted(described["partitions"][0]["in_sync"])
+
+        until("broker 1 has all records", lambda: in_sync() == [1, 3])
+        cluster.stop(3)
+        until("broker 3 is gone", lambda: in_sync() == [1])
+        outcome = run("partitions balance --stop")
+    assert (outcome.status, outcome.out) == (1, b"")
+    assert outcome.err.startswith("penstock: stuck-0: Unable to revert partition assignment")
+    assert outcome.err.endswith("(0 of 1 moves were cancelled)\n")
+
+
 def test_quiet_cluster_has_nothing_to_balance(run: Run) -> None:
     with running_broker() as broker:
         outcome = run("partitions balance --for 1s --yes", bootstrap=broker.bootstrap)

@@ -157,11 +157,20 @@ class Execution:
 
 
 async def stop_all(cluster: Cluster) -> list[TopicPartition]:
-    """Cancels whatever moves, and removes throttles. Refused if nothing moves."""
+    """Cancels whatever moves, and removes throttles. Refused if nothing moves, or by the first move
+    that cannot be cancelled; the message says how many others were.
+    """
     running = await list_reassignments(cluster)
     if not running:
         code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         raise Refused(code, "", "nothing to stop: no partition moves")
     results = await alter_reassignments(cluster, dict.fromkeys(running, None))
     await end_throttles(cluster, {place.topic for place in running})
-    return [place for place, refusal in results.items() if refusal is None]
+    cancelled = [place for place, refusal in results.items() if refusal is None]
+    for refusal in results.values():
+        # One that was completed just now has nothing to cancel any more.
+        if refusal is not None and refusal.code != ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
+            said = refusal.message or refusal.code.name
+            counted = f"{len(cancelled)} of {len(results)} moves were cancelled"
+            raise Refused(refusal.code, refusal.about, f"{said} ({counted})")
+    return cancelled
