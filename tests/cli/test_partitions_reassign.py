@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from penstock.client.admin.moving import begin_moves
+from penstock.client.admin.replication_throttle import Move
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
+from penstock.model.identity import NodeId, TopicPartition
 from penstock.testing import Broker, running_broker
+from rig.client_cluster import run_with_cluster
 from rig.cluster_questions import until
 from rig.command import Outcome
 from rig.reassigning import create_on
@@ -107,6 +113,22 @@ def test_a_slow_move_is_shown_speeded_up_and_cancelled(
     told = run(f"partitions reassign {path} --throttle 100000000 --watch --json").json()
     assert [one["state"] for one in told["partitions"]] == ["complete"]
     assert throttles(run, "slow") == []
+
+
+def test_a_throttle_does_not_outlast_moves_that_are_all_refused(
+    run: Run, cluster: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(cluster, "refused", [1])
+    place = TopicPartition("refused", 0)
+    twice = Move(partition=place, replicas=(NodeId(1),), target=(NodeId(2), NodeId(2)))
+
+    async def begin(cluster: Cluster) -> None:
+        with pytest.raises(Refused, match="refused-0"):
+            await begin_moves(cluster, [twice], {}, rate_bytes=SLOW)
+
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", cluster.bootstrap)
+    run_with_cluster(cluster.bootstrap, begin)
+    assert throttles(run, "refused") == []
 
 
 def test_what_cannot_be_is_one_line_and_changes_nothing(

@@ -69,17 +69,24 @@ async def begin_moves(
     *,
     rate_bytes: int | None,
 ) -> None:
-    """The throttle comes first. Refused by the first partition that was; the message says how many
-    others move nevertheless.
+    """The throttle comes first, and is removed if no move begins. Refused by the first partition
+    that was; the message says how many others move nevertheless.
     """
     if rate_bytes is not None:
         await throttle(cluster, _throttled(moves, running.values()), rate_bytes=rate_bytes)
-    results = await alter_reassignments(cluster, {move.partition: move.target for move in moves})
+    targets = {move.partition: move.target for move in moves}
+    results: Mapping[TopicPartition, Refused | None]
+    try:
+        results = await alter_reassignments(cluster, targets)
+    except Refused as refusal:
+        results = dict.fromkeys(targets, refusal)
     refused = [result for result in results.values() if result is not None]
     if not refused:
         return
     first, begun = refused[0], len(results) - len(refused)
     if begun == 0:
+        if rate_bytes is not None:
+            await end_throttles(cluster, {place.topic for place in targets})
         raise first
     said = first.message or first.code.name
     raise Refused(first.code, first.about, f"{said} ({begun} of {len(results)} moves have begun)")
