@@ -2,13 +2,15 @@
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from penstock.client.admin.moving import begin_moves
+from penstock.client.admin.moving import begin_moves, cancel_moves
+from penstock.client.admin.reassignments import list_reassignments
 from penstock.client.admin.replication_throttle import Move
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
@@ -75,6 +77,37 @@ def test_a_file_of_moves_is_done_and_watched_to_its_end(
     assert shown.text.count("complete") == 2
     assert throttles(run, "watched") == []
     assert run(f"partitions reassign {path}").lines == ["nothing to move: all partitions are there"]
+
+
+def test_a_watched_move_that_somebody_cancels_fails(
+    run: Run, cluster: Broker, tmp_path: Path
+) -> None:
+    create(cluster, "lost", [1])
+    write(cluster, "lost")
+    path = moves_file(tmp_path, "lost", [2])
+    canceller = threading.Thread(target=cancel_when_it_moves, args=(cluster, "lost"))
+    canceller.start()
+    watched = run(
+        f"partitions reassign {path} --watch --throttle {SLOW}", bootstrap=cluster.bootstrap
+    )
+    canceller.join()
+    assert watched.status == 1
+    assert watched.err.endswith(
+        "penstock: 1 partition is not where it was to move: somebody else has cancelled or changed"
+        " the move\n"
+    )
+    assert "elsewhere" in watched.text
+    assert throttles(run, "lost") == []
+
+
+def cancel_when_it_moves(cluster: Broker, topic: str) -> None:
+    async def cancelled(cluster: Cluster) -> bool:
+        moving = [place for place in await list_reassignments(cluster) if place.topic == topic]
+        if moving:
+            await cancel_moves(cluster, moving)
+        return bool(moving)
+
+    until("it moves", lambda: run_with_cluster(cluster.bootstrap, cancelled))
 
 
 def test_topics_are_spread_over_the_brokers_that_are_named(run: Run, cluster: Broker) -> None:

@@ -47,7 +47,7 @@ from penstock.client.admin.reassignments import Reassignment, list_reassignments
 from penstock.client.admin.replica_sizes import replica_sizes
 from penstock.client.admin.topology import REPLICAS_MAX
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import Refused
+from penstock.client.network.errors import ClientError, Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
@@ -55,6 +55,10 @@ from penstock.model.lazy_dataclass import dataclass
 GOES_ON = (
     "it goes on without this command; `penstock partitions reassign --verify` ends the throttle"
 )
+
+
+class MovedElsewhere(ClientError):
+    """A move that was watched did not get to its target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,8 +278,7 @@ def _begin(
     seen = with_cluster(bootstrap, work)
     if seen is not None:
         show_followed(seen.found, seen.directories, as_json=as_json, ended=[])
-        if not seen.whole:
-            _interrupted()
+        _end_watch(seen)
 
 
 def _verify(wanted: Wanted, bootstrap: str, *, watch: bool, as_json: bool) -> None:
@@ -295,8 +298,8 @@ def _verify(wanted: Wanted, bootstrap: str, *, watch: bool, as_json: bool) -> No
 
     seen, ended = with_cluster(bootstrap, work)
     show_followed(seen.found, seen.directories, as_json=as_json, ended=ended)
-    if not seen.whole:
-        _interrupted()
+    if watch:
+        _end_watch(seen)
 
 
 def _cancel(wanted: Wanted, bootstrap: str, as_json: bool) -> None:
@@ -339,6 +342,16 @@ def _cancel(wanted: Wanted, bootstrap: str, as_json: bool) -> None:
     show_ended(ended)
 
 
-def _interrupted() -> None:
-    say(GOES_ON, err=True)
-    sys.exit(status.INTERRUPTED)
+def _end_watch(seen: Watched) -> None:
+    """Status 0 only if all is where it was to move."""
+    if not seen.whole:
+        say(GOES_ON, err=True)
+        sys.exit(status.INTERRUPTED)
+    if seen.elsewhere:
+        raise MovedElsewhere(
+            "1 partition is not where it was to move: somebody else has cancelled or changed the"
+            " move"
+            if seen.elsewhere == 1
+            else f"{seen.elsewhere} partitions are not where they were to move: somebody else has"
+            " cancelled or changed the moves"
+        )

@@ -31,6 +31,12 @@ class Watched:
         stages = [one.stage for one in self.found] + [one.stage for one in self.directories]
         return Stage.MOVING not in stages
 
+    @property
+    def elsewhere(self) -> int:
+        """How many partitions and replicas are neither there nor on the way."""
+        stages = [one.stage for one in self.found] + [one.stage for one in self.directories]
+        return stages.count(Stage.ELSEWHERE)
+
     def copied(self) -> dict[TopicPartition, Copied]:
         """Of partitions that move, between brokers and directories together."""
         parts: dict[TopicPartition, list[Copied]] = {}
