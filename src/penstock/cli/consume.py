@@ -21,13 +21,14 @@ from penstock.client.consume.fetch_request import FetchRules
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.consume.isolation import Isolation
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import Refused
+from penstock.client.network.errors import Refused, TimedOut
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 
 RECORDS_AT_ONCE = 2_000
 WAIT_MS = 1_000
+PATIENCE_MS = 15_000  # a new leader is found sooner than that, where there is one to be found
 
 
 class End(Enum):
@@ -281,11 +282,27 @@ async def _print_all(
     count_max: int | None,
     printer: Printer,
 ) -> None:
-    """Prints until all partitions have reached their `ends`, if any, or `count_max` is reached."""
-    left = count_max
+    """Prints until all partitions have reached their `ends`, if any, or `count_max` is reached.
+    TimedOut when there is no getting to an end.
+    """
+    left, idle_ms = count_max, 0
+    before: dict[TopicPartition, Offset] = {}
     while left is None or left > 0:
-        if ends is not None and await _all_reached(consumer, ends):
-            break
+        if ends is not None:
+            behind = await _behind(consumer, ends)
+            if not behind:
+                break
+            # Counted by waits, not by the clock: a pager that is not read from holds us up too.
+            idle_ms = idle_ms + WAIT_MS if behind == before else 0
+            if idle_ms >= PATIENCE_MS:
+                place, position = next(iter(behind.items()))
+                raise TimedOut(
+                    f"{place}: nothing could be read at offset {position} for {PATIENCE_MS} ms,"
+                    f" though its end was at {ends[place]}: has it no leader?"
+                )
+            before = behind
+            # A poll must not return for what is written to the others meanwhile.
+            consumer.pause([place for place in ends if place not in behind])
         records_max = RECORDS_AT_ONCE if left is None else min(left, RECORDS_AT_ONCE)
         for record in await consumer.poll(wait_ms=WAIT_MS, records_max=records_max):
             if ends is not None and record.offset >= ends[_place(record)]:
@@ -296,9 +313,12 @@ async def _print_all(
         printer.flush()
 
 
-async def _all_reached(consumer: Consumer, ends: dict[TopicPartition, Offset]) -> bool:
-    reached = [await consumer.position(place) >= end for place, end in ends.items()]
-    return all(reached)
+async def _behind(
+    consumer: Consumer, ends: dict[TopicPartition, Offset]
+) -> dict[TopicPartition, Offset]:
+    """The partitions that are not read to their ends, and how far they are."""
+    positions = {place: await consumer.position(place) for place in ends}
+    return {place: offset for place, offset in positions.items() if offset < ends[place]}
 
 
 def _place(record: ConsumedRecord) -> TopicPartition:
