@@ -19,7 +19,7 @@ from penstock.testing import Broker, running_broker
 from rig.client_cluster import run_with_cluster
 from rig.cluster_questions import until
 from rig.command import Outcome
-from rig.reassigning import create_on
+from rig.reassigning import create_on, ongoing
 
 Run = Callable[..., Outcome]
 SLOW = 2_000  # bytes a second: a move of what a test writes takes minutes
@@ -252,3 +252,23 @@ def test_the_replicas_of_a_topic_are_raised_and_lowered(run: Run, cluster: Broke
     assert "--replicas is for --topic and --to-brokers" in alone.err
     too_many = run("partitions reassign --topic raised --to-brokers 1,2,3 --replicas 4")
     assert too_many.err == "penstock: raised-0: 4 replicas cannot be on 3 brokers\n"
+
+
+@pytest.mark.penstock(nodes=4, settings={"min.insync.replicas": 1})
+def test_a_drain_that_is_asked_for_again_while_it_runs_adds_no_replicas(
+    run: Run, penstock: Broker
+) -> None:
+    create(penstock, "drained", [1, 2])
+    write(penstock, "drained")
+    command = f"partitions reassign --drain 1 --throttle {SLOW} --json"
+    [first] = run(command, bootstrap=penstock.bootstrap).json()["moves"]
+    [again] = run(command).json()["moves"]
+    assert len(first["target"]) == 2
+    assert again["target"] == first["target"]
+    [moving] = ongoing(penstock.nodes[1])
+    assert moving.removing_replicas == [1]
+    assert len(moving.replicas) == 3
+    spread = "partitions reassign --topic drained --to-brokers 2,3,4 --json"
+    assert run(f"{spread} --throttle {SLOW}").json()["moves"] == [again]
+    three = run(f"{spread} --replicas 3 --throttle 100000000 --watch").json()["partitions"]
+    assert [set(one["target"]) for one in three] == [{2, 3, 4}], "asked for, so it may change"

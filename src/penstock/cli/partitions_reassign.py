@@ -71,16 +71,24 @@ class Wanted:
     drain: tuple[NodeId, ...]
     replicas: int | None = None
 
+    @property
+    def may_change_factor(self) -> bool:
+        """Whether the number of replicas is part of what was asked for."""
+        return self.file is not None or self.replicas is not None
+
     async def targets(self, cluster: Cluster) -> Targets:
         """Where they are to be; Refused where that cannot be."""
+        moving = await list_reassignments(cluster)
         view = await cluster.refresh_all()
         described = await Admin(cluster).describe_cluster()
         if self.drain:
             running = {broker.node_id: not broker.fenced for broker in described.brokers}
-            return drained(view, self.drain, running)
+            return drained(view, self.drain, running, moving=moving)
         if self.file is None:
             places = partitions_in(view, self.scopes)
-            targets = spread(view, places, self.to_brokers, replicas_wanted=self.replicas)
+            targets = spread(
+                view, places, self.to_brokers, moving=moving, replicas_wanted=self.replicas
+            )
         else:
             targets = self._read(self.file).targets
         check_targets(view, targets, [broker.node_id for broker in described.brokers])
@@ -253,7 +261,13 @@ def _begin(
             new = {one: path for one, path in directories.items() if located[one].now is None}
             await ask_directories(cluster, new)
             if moves:
-                await begin_moves(cluster, moves, running, rate_bytes=rate_bytes)
+                await begin_moves(
+                    cluster,
+                    moves,
+                    running,
+                    rate_bytes=rate_bytes,
+                    may_change_factor=wanted.may_change_factor,
+                )
             await begin_directory_moves(cluster, directories)
         is_watched = watch and not dry_run and bool(moves or directories)
         if as_json and not is_watched:

@@ -133,7 +133,9 @@ class Execution:
         rate_bytes = self._rate_bytes if any(move.added for move in moves) else None
         ordered = [move for move in moves if move.replicas != move.target]
         if ordered:
-            await begin_moves(self._cluster, ordered, {}, rate_bytes=rate_bytes)
+            await begin_moves(
+                self._cluster, ordered, {}, rate_bytes=rate_bytes, may_change_factor=False
+            )
         await self._until_there({move.partition: move.target for move in moves})
         self._at_hand = ()
         results = await elect_leaders(

@@ -68,6 +68,7 @@ async def begin_moves(
     running: Mapping[TopicPartition, Reassignment],
     *,
     rate_bytes: int | None,
+    may_change_factor: bool,
 ) -> None:
     """The throttle comes first, and is removed if no move begins. Refused by the first partition
     that was; the message says how many others move nevertheless.
@@ -77,7 +78,9 @@ async def begin_moves(
     targets = {move.partition: move.target for move in moves}
     results: Mapping[TopicPartition, Refused | None]
     try:
-        results = await alter_reassignments(cluster, targets)
+        results = await alter_reassignments(
+            cluster, targets, may_change_factor=may_change_factor
+        )
     except Refused as refusal:
         results = dict.fromkeys(targets, refusal)
     refused = [result for result in results.values() if result is not None]

@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from penstock.client.admin.reassignments import Reassignment
 from penstock.client.network.errors import Refused
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode, PenstockError
@@ -83,12 +84,14 @@ def spread(
     partitions: Sequence[TopicPartition],
     to_brokers: Sequence[NodeId],
     *,
+    moving: Mapping[TopicPartition, Reassignment],
     also_kept: Collection[NodeId] = (),
     replicas_wanted: int | None = None,
 ) -> Targets:
     """As many replicas as each partition has, or as are wanted, on these brokers only. Those that
     are there already stay, also those on brokers of `also_kept`; others go to the rack, and then
-    the broker, that has the fewest of these replicas.
+    the broker, that has the fewest of these replicas. A partition that moves counts with the
+    replicas of its target: the view lists those that it leaves as well.
     """
     _check_replicas("--to-brokers", to_brokers, view.brokers)
     kept_on = dict.fromkeys((*to_brokers, *also_kept))
@@ -96,12 +99,12 @@ def spread(
     count: dict[NodeId, int] = dict.fromkeys(to_brokers, 0)
     leads: dict[NodeId, int] = dict.fromkeys(kept_on, 0)
     kept: dict[TopicPartition, list[NodeId]] = {}
+    held: dict[TopicPartition, tuple[NodeId, ...]] = {}
     wanted: dict[TopicPartition, int] = {}
     for place in partitions:
-        known = view.partition(place)
-        assert known is not None
-        wanted[place] = replicas_wanted or len(known.replicas)
-        kept[place] = [node for node in known.replicas if node in kept_on]
+        held[place] = _held(view, place, moving)
+        wanted[place] = replicas_wanted or len(held[place])
+        kept[place] = [node for node in held[place] if node in kept_on]
         holding = len({*kept[place], *to_brokers})
         if wanted[place] > holding:
             raise Refused(
@@ -115,13 +118,11 @@ def spread(
                 count[node] += 1
     targets: Targets = {}
     for place, replicas in kept.items():
-        known = view.partition(place)
-        assert known is not None
         while len(replicas) < wanted[place]:
             node = _next_replica(replicas, count, racks)
             replicas.append(node)
             count[node] += 1
-        if known.replicas[0] != replicas[0]:
+        if held[place][0] != replicas[0]:
             # The preferred leader is a new one in any case: whoever has the fewest.
             first = min(replicas, key=lambda node: (node not in count, leads[node], node))
             replicas.remove(first)
@@ -132,10 +133,15 @@ def spread(
 
 
 def drained(
-    view: ClusterView, leaving: Sequence[NodeId], brokers: Mapping[NodeId, bool]
+    view: ClusterView,
+    leaving: Sequence[NodeId],
+    brokers: Mapping[NodeId, bool],
+    *,
+    moving: Mapping[TopicPartition, Reassignment],
 ) -> Targets:
     """Where partitions are to be so that the leaving brokers hold none. Replicas on other brokers
-    stay. `brokers`: all that are registered, and whether each is running.
+    stay. `brokers`: all that are registered, and whether each is running. A partition that moves
+    away from the leaving brokers already is among them, with the target that it has.
     """
     _check_replicas("--drain", leaving, brokers)
     others = [node for node in brokers if node not in leaving]
@@ -152,8 +158,19 @@ def drained(
     ]
     held = [place for place in places if not _is_within(view, place, others)]
     within = [place for place in places if _is_within(view, place, others)]
-    targets = spread(view, [*within, *held], running, also_kept=others)
+    targets = spread(view, [*within, *held], running, moving=moving, also_kept=others)
     return {place: targets[place] for place in held}
+
+
+def _held(
+    view: ClusterView, place: TopicPartition, moving: Mapping[TopicPartition, Reassignment]
+) -> tuple[NodeId, ...]:
+    """The replicas of a partition, or those that it has once its move is complete."""
+    if place in moving:
+        return moving[place].target
+    known = view.partition(place)
+    assert known is not None
+    return known.replicas
 
 
 def _is_within(view: ClusterView, place: TopicPartition, nodes: Collection[NodeId]) -> bool:

@@ -82,9 +82,15 @@ async def list_reassignments(
 
 
 async def alter_reassignments(
-    cluster: Cluster, targets: Mapping[TopicPartition, Sequence[NodeId] | None]
+    cluster: Cluster,
+    targets: Mapping[TopicPartition, Sequence[NodeId] | None],
+    *,
+    may_change_factor: bool = True,
 ) -> dict[TopicPartition, Refused | None]:
-    """Begins to move each partition to its replicas; None instead of replicas stops its move."""
+    """Begins to move each partition to its replicas; None instead of replicas stops its move.
+    Without `may_change_factor` a partition keeps the number of its replicas, or is Refused; brokers
+    that know only version 0 of the request do not check it.
+    """
     topics: dict[str, ReassignableTopic] = {}
     for (name, index), replicas in targets.items():
         topic = topics.setdefault(name, ReassignableTopic(name=name))
@@ -95,7 +101,9 @@ async def alter_reassignments(
             )
         )
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=cluster.rules.request_ms_max, topics=list(topics.values())
+        timeout_ms=cluster.rules.request_ms_max,
+        allow_replication_factor_change=may_change_factor,
+        topics=list(topics.values()),
     )
     reply = await cluster.ask_controller(request, AlterPartitionReassignmentsResponse)
     code = error_code(reply.error_code)
