@@ -1,8 +1,10 @@
 """A plan of balance from what a cluster tells, and its execution in steps.
 
 Leaders change first: the order of replicas, which copies nothing, and an election. Then replicas
-are copied, a few partitions at a time, each step to its end. `Execution.run` may be cancelled:
-`clean_up` cancels the step at hand too, so that no partition is left half moved.
+are copied, a few partitions at a time, each step to its end. A step begins only if nothing else
+moves and its partitions are where they were measured: what others changed meanwhile stays.
+`Execution.run` may be cancelled: `clean_up` cancels the step at hand too, so that no partition is
+left half moved.
 """
 
 import asyncio
@@ -29,7 +31,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicPartition
+from penstock.model.identity import NodeId, TopicPartition
 
 LOOK_SECONDS = 0.5
 
@@ -40,6 +42,10 @@ class MovesRun(ClientError):
 
 class StoppedElsewhere(ClientError):
     """Somebody else has cancelled the moves of a step."""
+
+
+class PlanOutdated(ClientError):
+    """Somebody else has changed the replicas of a partition since it was measured."""
 
 
 async def refuse_while_moving(cluster: Cluster) -> None:
@@ -101,10 +107,9 @@ class Execution:
         self._at_hand: Sequence[Change] = ()
 
     async def run(self) -> None:
-        """MovesRun when something moves already, StoppedElsewhere when moves of ours were
-        cancelled by somebody else.
+        """MovesRun when something else moves, PlanOutdated when partitions are not where they were
+        measured, StoppedElsewhere when moves of ours were cancelled by somebody else.
         """
-        await refuse_while_moving(self._cluster)
         free = [change for change in self._plan.changes if not change.added]
         copies = [change for change in self._plan.changes if change.added]
         if free:
@@ -125,6 +130,8 @@ class Execution:
         )
 
     async def _step(self, changes: Sequence[Change]) -> None:
+        await refuse_while_moving(self._cluster)
+        await self._refuse_outdated(changes)
         self._at_hand = changes
         moves = [
             Move(partition=change.partition, replicas=change.before.replicas, target=change.target)
@@ -145,6 +152,18 @@ class Execution:
             if refusal is not None and refusal.code != ErrorCode.ELECTION_NOT_NEEDED:
                 raise refusal
         self.done += [change.partition for change in changes]
+
+    async def _refuse_outdated(self, changes: Sequence[Change]) -> None:
+        view = await self._cluster.refresh({change.partition.topic for change in changes})
+        for change in changes:
+            known, before = view.partition(change.partition), change.before.replicas
+            if known is None:
+                raise PlanOutdated(f"{change.partition} was deleted since it was measured")
+            if known.replicas != before:
+                raise PlanOutdated(
+                    f"{change.partition} is on {_listed(known.replicas)}, and was on"
+                    f" {_listed(before)} when it was measured: balance again"
+                )
 
     async def _until_there(self, targets: Targets) -> None:
         while True:
@@ -176,3 +195,7 @@ async def stop_all(cluster: Cluster) -> list[TopicPartition]:
             counted = f"{len(cancelled)} of {len(results)} moves were cancelled"
             raise Refused(refusal.code, refusal.about, f"{said} ({counted})")
     return cancelled
+
+
+def _listed(nodes: Sequence[NodeId]) -> str:
+    return ",".join(map(str, nodes))
