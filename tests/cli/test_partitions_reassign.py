@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from penstock.testing import Broker, running_broker
 from rig.client_cluster import run_with_cluster
 from rig.cluster_questions import until
 from rig.command import Outcome
-from rig.reassigning import create_on, ongoing
+from rig.reassigning import begin, create_on, ongoing, shown
 
 Run = Callable[..., Outcome]
 SLOW = 2_000  # bytes a second: a move of what a test writes takes minutes
@@ -272,3 +274,74 @@ def test_a_drain_that_is_asked_for_again_while_it_runs_adds_no_replicas(
     assert run(f"{spread} --throttle {SLOW}").json()["moves"] == [again]
     three = run(f"{spread} --replicas 3 --throttle 100000000 --watch").json()["partitions"]
     assert [set(one["target"]) for one in three] == [{2, 3, 4}], "asked for, so it may change"
+
+
+@pytest.mark.penstock(nodes=3, settings={"min.insync.replicas": 1})
+def test_no_throttle_is_left_when_a_topic_is_deleted_while_it_moves(
+    run: Run, penstock: Broker
+) -> None:
+    create(penstock, "kept", [1])
+    create(penstock, "deleted", [1])
+    write(penstock, "deleted")
+    path = penstock.data / "moves.json"
+    targets = [{"topic": name, "partition": 0, "replicas": [2]} for name in ("deleted", "kept")]
+    path.write_text(json.dumps({"version": 1, "partitions": targets}))
+    command = [sys.executable, "-m", "penstock.cli.main", "partitions", "reassign", str(path)]
+    with subprocess.Popen(
+        [*command, "--throttle", str(SLOW), "--watch", "--json"],
+        env={**os.environ, "PENSTOCK_BOOTSTRAP": penstock.bootstrap},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as watching:
+        until("only one moves", lambda: len(ongoing(penstock.nodes[1])) == 1)
+        assert run("topics delete deleted", bootstrap=penstock.bootstrap).status == 0
+        out, err = watching.communicate(timeout=60)
+    assert "there is no such topic" not in err
+    assert [one["state"] for one in json.loads(out)["partitions"]] == ["elsewhere", "complete"]
+    assert throttles(run, "kept") == []
+    assert run("partitions reassign --verify --json").json()["throttles_removed"] == []
+
+
+@pytest.mark.penstock(nodes=5, settings={"min.insync.replicas": 1})
+def test_a_move_that_cannot_be_cancelled_keeps_no_throttle_of_those_that_were(
+    run: Run, penstock: Broker
+) -> None:
+    """One of them began on a node that has been killed since: only a new replica has all."""
+    create(penstock, "stuck", [3])
+    create(penstock, "cancelled", [1])
+    penstock.kill(4)
+    path = penstock.data / "moves.json"
+    targets = [
+        {"topic": "stuck", "partition": 0, "replicas": [1, 4]},
+        {"topic": "cancelled", "partition": 0, "replicas": [4]},
+    ]
+    path.write_text(json.dumps({"version": 1, "partitions": targets}))
+    at = penstock.nodes[1]
+    begun = run(f"partitions reassign {path} --throttle 100000000", bootstrap=at)
+    assert begun.status == 0, begun.err
+    until("a new replica is in sync", lambda: 1 in shown(at, "stuck").isr_nodes)
+    penstock.kill(3)
+    until("it leads", lambda: shown(at, "stuck").leader_id == 1)
+    told = run("partitions reassign --cancel")
+    assert told.status == 1
+    assert "cancelled the move of cancelled-0" in told.lines
+    assert "cancelled the move of stuck-0" not in told.lines
+    refusal = told.err.splitlines()[-1]
+    assert refusal.startswith("penstock: stuck-0: Unable to revert partition assignment")
+    settings = run("configs describe --topic cancelled --json").json()
+    assert [one["name"] for one in settings if "throttled" in one["name"]] == []
+
+
+@pytest.mark.penstock(nodes=4, settings={"min.insync.replicas": 1})
+def test_a_move_that_has_ended_meanwhile_is_no_obstacle_to_a_cancel(penstock: Broker) -> None:
+    create(penstock, "several", [1], [2])
+    penstock.kill(4)
+    begin(penstock.nodes[1], "several", 4)
+    moving, ended = (TopicPartition("several", index) for index in range(2))
+    deleted = TopicPartition("deleted", 0)
+    told = run_with_cluster(
+        penstock.nodes[1], lambda cluster: cancel_moves(cluster, [deleted, ended, moving])
+    )
+    assert (told.cancelled, told.ended, told.refused) == ([moving], [deleted, ended], [])
+    assert ongoing(penstock.nodes[1]) == []

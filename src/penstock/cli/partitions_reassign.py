@@ -18,7 +18,7 @@ from penstock.cli.partitions_reassign_show import (
 )
 from penstock.cli.partitions_reassign_watch import Watched, followed, watched
 from penstock.cli.show import print_json, say
-from penstock.client.admin.admin import Admin
+from penstock.client.admin.admin import Admin, first_refusal
 from penstock.client.admin.directory_moves import (
     ask_directories,
     begin_directory_moves,
@@ -28,6 +28,7 @@ from penstock.client.admin.directory_moves import (
     throttle_directories,
 )
 from penstock.client.admin.moving import (
+    Cancelled,
     begin_moves,
     cancel_moves,
     end_throttles,
@@ -319,23 +320,22 @@ def _verify(wanted: Wanted, bootstrap: str, *, watch: bool, as_json: bool) -> No
 def _cancel(wanted: Wanted, bootstrap: str, as_json: bool) -> None:
     async def work(
         cluster: Cluster,
-    ) -> tuple[dict[TopicPartition, Reassignment], list[Replica], list[str]]:
+    ) -> tuple[Cancelled, list[Replica], list[str]]:
         moving = await wanted.moving(cluster)
         stayed = await cancel_directory_moves(cluster, wanted.directories())
         if not moving and not stayed:
             code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
             raise Refused(code, "", "nothing to cancel: no such partition moves")
-        if moving:
-            await cancel_moves(cluster, moving)
+        told = await cancel_moves(cluster, moving)
         ended = await end_throttles(cluster, {place.topic for place in moving})
-        return moving, stayed, sorted({*ended, *await end_directory_throttles(cluster)})
+        return told, stayed, sorted({*ended, *await end_directory_throttles(cluster)})
 
-    moving, stayed, ended = with_cluster(bootstrap, work)
+    told, stayed, ended = with_cluster(bootstrap, work)
     if as_json:
         print_json(
             {
                 "cancelled": [
-                    {"topic": place.topic, "partition": place.partition} for place in moving
+                    {"topic": place.topic, "partition": place.partition} for place in told.cancelled
                 ],
                 "cancelled_directories": [
                     {
@@ -348,12 +348,15 @@ def _cancel(wanted: Wanted, bootstrap: str, as_json: bool) -> None:
                 "throttles_removed": ended,
             }
         )
-        return
-    for place in moving:
-        say(f"cancelled the move of {place}")
-    for one in stayed:
-        say(f"cancelled the move of {one} to another directory")
-    show_ended(ended)
+    else:
+        for place in told.cancelled:
+            say(f"cancelled the move of {place}")
+        for place in told.ended:
+            say(f"the move of {place} had ended already")
+        for one in stayed:
+            say(f"cancelled the move of {one} to another directory")
+        show_ended(ended)
+    first_refusal(told.refused)
 
 
 def _end_watch(seen: Watched) -> None:

@@ -24,10 +24,12 @@ from penstock.client.admin.replication_throttle import (
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.client.network.routing import ClusterView
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 
 BEHIND_MS_MAX = 2_000  # so long a broker may be behind the controller
+ENDED = frozenset({ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class Stage(Enum):
@@ -45,6 +47,15 @@ class Followed:
     target: tuple[NodeId, ...]
     stage: Stage
     copied: Copied | None = None  # while it moves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """What became of moves that were to be cancelled."""
+
+    cancelled: list[TopicPartition]
+    ended: list[TopicPartition]  # before they could be: complete, or deleted with their topic
+    refused: list[Refused]  # these go on
 
 
 def moves_to(
@@ -78,9 +89,7 @@ async def begin_moves(
     targets = {move.partition: move.target for move in moves}
     results: Mapping[TopicPartition, Refused | None]
     try:
-        results = await alter_reassignments(
-            cluster, targets, may_change_factor=may_change_factor
-        )
+        results = await alter_reassignments(cluster, targets, may_change_factor=may_change_factor)
     except Refused as refusal:
         results = dict.fromkeys(targets, refusal)
     refused = [result for result in results.values() if result is not None]
@@ -121,12 +130,18 @@ async def follow_moves(cluster: Cluster, targets: Targets) -> list[Followed]:
     return found
 
 
-async def cancel_moves(cluster: Cluster, places: Collection[TopicPartition]) -> None:
-    """Back to where they began. Refused if one of them cannot go back; then others may have."""
-    results = await alter_reassignments(cluster, dict.fromkeys(places, None))
-    for result in results.values():
-        if result is not None:
-            raise result
+async def cancel_moves(cluster: Cluster, places: Collection[TopicPartition]) -> Cancelled:
+    """Back to where they began, each by itself."""
+    told = Cancelled(cancelled=[], ended=[], refused=[])
+    results = await alter_reassignments(cluster, dict.fromkeys(places, None)) if places else {}
+    for place, refusal in results.items():
+        if refusal is None:
+            told.cancelled.append(place)
+        elif refusal.code in ENDED:
+            told.ended.append(place)
+        else:
+            told.refused.append(refusal)
+    return told
 
 
 async def end_throttles(cluster: Cluster, topics: Iterable[str]) -> list[str]:

@@ -23,6 +23,7 @@ from penstock.client.admin.configs import (
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ConnectionLost, Refused, Unreachable
 from penstock.model.configs import Operation, ResourceKind, Source
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 
@@ -79,13 +80,13 @@ async def throttle(cluster: Cluster, moves: Sequence[Move], *, rate_bytes: int) 
     rates = [Change(name=name, operation=Operation.SET, value=str(rate_bytes)) for name in RATES]
     for node in sorted({node for move in moves if move.added for node in move.brokers}):
         changes[Resource(ResourceKind.BROKER, str(node))] = rates
-    await _alter(cluster, changes)
+    first_refusal((await _alter(cluster, changes)).values())
 
 
 async def throttles(
     cluster: Cluster, topics: Iterable[str], brokers: Iterable[NodeId]
 ) -> dict[Resource, list[str]]:
-    """Which of these have settings of throttles now."""
+    """Which of these have settings of throttles now. A topic that was deleted has none."""
     asked = [[Resource(ResourceKind.TOPIC, topic) for topic in topics]]
     asked += [[Resource(ResourceKind.BROKER, str(node))] for node in brokers]
     described: dict[Resource, list[Entry] | Refused] = {}
@@ -97,6 +98,8 @@ async def throttles(
                 raise
     found: dict[Resource, list[str]] = {}
     for resource, entries in described.items():
+        if _is_deleted(resource, entries):
+            continue
         if isinstance(entries, Refused):
             raise entries
         names, own = _OWN[resource.kind]
@@ -107,15 +110,19 @@ async def throttles(
 
 
 async def remove_throttles(cluster: Cluster, there: Mapping[Resource, Sequence[str]]) -> None:
+    """A topic that was deleted meanwhile has none any more."""
     changes = {
         resource: [Change(name=name, operation=Operation.DELETE) for name in names]
         for resource, names in there.items()
     }
-    await _alter(cluster, changes)
+    results = await _alter(cluster, changes)
+    first_refusal(result for one, result in results.items() if not _is_deleted(one, result))
 
 
-async def _alter(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
-    """Brokers one by one, before topics."""
+async def _alter(
+    cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
+) -> dict[Resource, Refused | None]:
+    """Brokers one by one, before topics. Raises what a broker refuses, returns it of topics."""
     brokers = [one for one in changes if one.kind is ResourceKind.BROKER]
     for resource in brokers:
         try:
@@ -124,7 +131,15 @@ async def _alter(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]])
             continue
         first_refusal(results.values())
     topics = {one: wanted for one, wanted in changes.items() if one not in brokers}
-    first_refusal((await alter_configs(cluster, topics)).values())
+    return await alter_configs(cluster, topics)
+
+
+def _is_deleted(resource: Resource, result: object) -> bool:
+    return (
+        resource.kind is ResourceKind.TOPIC
+        and isinstance(result, Refused)
+        and result.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
 
 _OWN = {
