@@ -3,21 +3,29 @@
 A refusal is one line, and nothing has changed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from penstock.client.admin.membership import remove_voter
+from penstock.client.admin.membership import NewVoter, add_voter, remove_voter
 from penstock.client.admin.quorum import describe_quorum
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
 from penstock.model.identity import NodeId
 from penstock.testing import Broker, running_broker
-from rig.client_cluster import run_with_cluster
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.endpoints import NamedEndpoint
+from penstock.world.clock import RealClock
+from penstock.world.tcp import TcpNetwork
+from rig.client_cluster import RULES, run_with_cluster
 from rig.cluster_questions import until
 from rig.command import Outcome
 from rig.held_port import HeldPort
 from rig.reassigning import create_on, until_settled
+from rig.repeating_relay import repeating_relay
 
 Run = Callable[..., Outcome]
 
@@ -187,6 +195,45 @@ def test_quorum_is_told_at_once_when_the_active_controller_was_removed(penstock:
     with ThreadPoolExecutor() as pool:
         told = list(pool.map(lambda at: run_with_cluster(at, describe_quorum), others))
     assert active not in {one.node_id for quorum in told for one in quorum.voters}
+
+
+@pytest.mark.penstock(nodes=3)
+def test_a_change_of_voters_that_was_repeated_on_its_way_is_done(penstock: Broker) -> None:
+    """The second request is refused, for what the first one did."""
+    node = NodeId(2 if penstock.active_controller() == 3 else 3)
+    before = run_with_cluster(penstock.nodes[1], describe_quorum)
+    [directory_id] = [one.directory_id for one in before.voters if one.node_id == node]
+    [at] = [one for one in before.controllers if one.node_id == node]
+    listener = NamedEndpoint(name="CONTROLLER", host=at.host, port=at.port)
+    voter = NewVoter(node_id=node, directory_id=directory_id, listeners=[listener])
+
+    def voters_after(api: ApiKey, change: Callable[[Cluster], Awaitable[None]]) -> list[int]:
+        async def work(_: Cluster) -> list[int]:
+            async with (
+                repeating_relay(penstock.nodes[1], api_key=api) as relay,
+                Cluster(
+                    TcpNetwork(), RealClock(), parse_addresses(relay.address), rules=RULES
+                ) as cluster,
+            ):
+                await change(cluster)
+                assert relay.repeated > 0
+                return [one.node_id for one in (await describe_quorum(cluster)).voters]
+
+        found: list[int] = run_with_cluster(penstock.nodes[1], work)
+        return found
+
+    def remove(cluster: Cluster) -> Awaitable[None]:
+        return remove_voter(cluster, node, directory_id)
+
+    def add(cluster: Cluster) -> Awaitable[None]:
+        return add_voter(cluster, voter)
+
+    assert node not in voters_after(ApiKey.REMOVE_RAFT_VOTER, remove)
+    with pytest.raises(Refused, match="The node is no voter"):
+        run_with_cluster(penstock.nodes[1], remove)
+    assert node in voters_after(ApiKey.ADD_RAFT_VOTER, add)
+    with pytest.raises(Refused, match="The node is a voter already"):
+        run_with_cluster(penstock.nodes[1], add)
 
 
 def test_voters_that_are_fixed_are_not_removed(run: Run) -> None:

@@ -133,15 +133,19 @@ async def _repeated(
     *,
     wait_ms_max: int,
 ) -> None:
-    """Asks until it is done. One that was refused for now may have been done all the same."""
+    """Asks until it is done. A request that was refused for now may have been done all the same,
+    and brokers repeat one whose reply was lost: a refusal is no failure if the change was not done
+    when it was asked for, and is done now.
+    """
     deadline_ms = cluster.clock.monotonic_ms() + wait_ms_max
-    tries = 0
+    was_done: bool | None = None
     while True:
-        tries += 1
         try:
+            if was_done is None:
+                was_done = await is_done()
             await ask()
         except Refused as refusal:
-            if tries > 1 and refusal.code not in RETRIED and await is_done():
+            if was_done is False and refusal.code not in RETRIED and await is_done():
                 return
             if refusal.code not in RETRIED or cluster.clock.monotonic_ms() >= deadline_ms:
                 raise
