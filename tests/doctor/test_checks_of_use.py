@@ -13,7 +13,7 @@ from penstock.client.network.errors import Refused
 from penstock.doctor.finding import Status
 from penstock.doctor.gather_metrics import metrics_address
 from penstock.doctor.guard import acls, tls
-from penstock.doctor.left_open import transactions
+from penstock.doctor.left_open import sink_of, transactions
 from penstock.doctor.machines import clock, descriptors, disk
 from penstock.doctor.readers import empty_groups, lag, offset_reset
 from penstock.doctor.seen import AclsSeen, ClockSeen, DescriptorsSeen, GroupSeen, Limits, Unseen
@@ -27,7 +27,8 @@ from penstock.records.compression import Codec
 from penstock.records.layout import TimestampType
 from penstock.security.acl.entry import CLUSTER, Acl, ResourcePattern
 from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
-from rig.cluster_seen import NOW_MS, batch, commands, directory, seen
+from penstock.spark.sink.names import TaskNumbers, attempt_of, first_attempt
+from rig.cluster_seen import NOW_MS, advice, batch, commands, directory, seen
 
 LIMITS = Limits()
 PLACE = TopicPartition("orders", 0)
@@ -162,9 +163,11 @@ def test_metrics_that_nobody_can_find_are_not_asked_for(setting: str | None) -> 
     assert isinstance(told, Unseen)
 
 
-def transaction(*, timeout_ms: int | None, age_ms: int = 900_001) -> TransactionDescription:
+def transaction(
+    *, timeout_ms: int | None, age_ms: int = 900_001, name: str = "till"
+) -> TransactionDescription:
     return TransactionDescription(
-        transactional_id="sink",
+        transactional_id=name,
         state="Ongoing",
         producer_id=1,
         epoch=0,
@@ -179,13 +182,58 @@ def test_transactions_are_not_left_open() -> None:
     def judged(one: TransactionDescription) -> Status:
         found = transactions(seen(transactions=(one,)), LIMITS)
         if found.status is not Status.PASS:
-            assert commands(found) == ["penstock transactions abort sink"]
+            told = commands(found) if one.timeout_ms is not None else advice(found)
+            assert [line.rpartition(": ")[2] for line in told] == [
+                "penstock transactions abort till"
+            ]
         return found.status
 
     assert judged(transaction(timeout_ms=None)) is Status.FAIL
     assert judged(transaction(timeout_ms=3_600_000)) is Status.WARN
     assert judged(transaction(timeout_ms=None, age_ms=900_000)) is Status.PASS
     assert judged(replace(transaction(timeout_ms=None), state="PrepareCommit")) is Status.PASS
+
+
+@pytest.mark.parametrize("timeout_ms", [None, 3_600_000])
+def test_what_a_sink_may_have_decided_is_not_aborted_by_its_id(timeout_ms: int | None) -> None:
+    one = transaction(timeout_ms=timeout_ms, name=id_of_sink("shop.sales"))
+    found = transactions(seen(transactions=(one,)), LIMITS)
+    assert commands(found) == []
+    [line] = advice(found)
+    assert "`penstock transactions recover`" in line
+    assert line.endswith("; if it is given up: penstock transactions abort --sink shop.sales")
+
+
+def test_what_is_decided_elsewhere_is_aborted_only_if_it_is_given_up() -> None:
+    found = transactions(seen(transactions=(transaction(timeout_ms=None),)), LIMITS)
+    assert commands(found) == []
+    assert advice(found) == [
+        "its external coordinator is to end it; if that has given it up:"
+        " penstock transactions abort till"
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "till",
+        "a.b.1.2.3",
+        "a.b.1.2.3.x",
+        ".b.1.2.3.4",
+        "a..1.2.3.4",
+        "a.b.c.1.2.3.4",
+        "a\n.b.1.2.3.4",
+    ],
+)
+def test_ids_of_sinks_are_told_as_the_sink_tells_them(name: str) -> None:
+    attempt = attempt_of(name)
+    assert sink_of(name) == (None if attempt is None else attempt.sink)
+    assert sink_of(id_of_sink(name)) == name
+
+
+def id_of_sink(sink: str) -> str:
+    task = TaskNumbers(partition=3, attempt=0, unique=17)
+    return first_attempt(sink, "f00d", 12, task, two_phase=True).transactional_id
 
 
 def test_a_transaction_that_nobody_will_end_is_aborted_where_it_hangs() -> None:

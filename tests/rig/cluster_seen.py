@@ -7,7 +7,7 @@ from typing import Any
 from penstock.client.admin.admin import LogDirectory, ReplicaSize
 from penstock.client.admin.last_batches import StoredBatch
 from penstock.client.network.routing import BrokerView, PartitionView, TopicView
-from penstock.doctor.finding import Command, Finding
+from penstock.doctor.finding import Advice, Command, Finding
 from penstock.doctor.seen import AclsSeen, ClockSeen, ClusterSeen, DescriptorsSeen
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -115,3 +115,7 @@ def seen(
 
 def commands(found: Finding) -> list[str]:
     return [" ".join(one.words()) for one in found.mends if isinstance(one, Command)]
+
+
+def advice(found: Finding) -> list[str]:
+    return [one.line() for one in found.mends if isinstance(one, Advice)]

@@ -35,7 +35,18 @@ class Examined:
             for one in self.report(options)[check]["faults"]
             if one["command"] is not None
         ]
+        self._run_all(commands)
+        return commands
+
+    def mend_at_a_price(self, check: str, options: str = "") -> list[str]:
+        """Runs the commands that stand at the end of what the check advises; returns all advice."""
+        found = self.report(options)[check]["faults"]
+        advice = [one["advice"] for one in found if one["advice"] is not None]
+        self._run_all([one.rpartition(": ")[2] for one in advice])
+        return advice
+
+    def _run_all(self, commands: list[str]) -> None:
         for command in commands:
+            assert command.startswith("penstock "), command
             done = self.run(command.removeprefix("penstock "), bootstrap=self.bootstrap)
             assert done.status == 0, (command, done.err)
-        return commands

@@ -137,7 +137,10 @@ TRANSACTION_OPEN = Rule(
     means="A transaction that the node coordinates is open for longer than"
     " `penstock.alerts.transaction.ms` allows: readers of committed records wait at its first"
     " record.",
-    action="`penstock transactions list` names it, and `penstock transactions abort` ends it.",
+    action="`penstock transactions list` names it. Of a sink of Spark, `penstock transactions"
+    " recover` commits what is decided, and `penstock transactions abort --sink` ends the rest;"
+    " others are ended by `penstock transactions abort`, in two-phase commit only if their external"
+    " coordinator has given them up.",
     threshold=900,
     unit=Unit.SECONDS,
     fires_after_ms=0,

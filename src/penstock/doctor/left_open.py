@@ -1,7 +1,17 @@
-"""Transactions left open: readers of what is committed do not get past them."""
+"""Transactions left open: readers of what is committed do not get past them.
 
-from penstock.doctor.finding import Command, Finding, fail, finding, unknown, warn
+An open transaction may be decided already: in two-phase commit that is known outside of the
+cluster, and to a sink of Spark in its topic of decisions. To abort it is to lose its records then.
+"""
+
+import re
+
+from penstock.client.admin.transaction_listing import TransactionDescription
+from penstock.doctor.finding import Advice, Command, Finding, Mend, fail, finding, unknown, warn
 from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+
+# <sink>.<run>.<partition>.<stage attempt>.<attempt>.<batch>, as penstock.spark.sink.names has it.
+OF_SINK = re.compile(r"(?P<sink>.+)\.[^.]*(?:\.\d+){4}", re.DOTALL)
 
 
 def transactions(seen: ClusterSeen, limits: Limits) -> Finding:
@@ -15,7 +25,7 @@ def transactions(seen: ClusterSeen, limits: Limits) -> Finding:
             age_ms = seen.at_ms - one.start_ms
             if age_ms <= limits.transaction_ms_max:
                 continue
-            mend = Command(verb="transactions abort", names=(one.transactional_id,))
+            mend = _end(one)
             age = f"{one.transactional_id} has been open for {age_ms // 1000:,} s"
             if one.timeout_ms is None:
                 faults.append(fail(f"{age}, in two-phase commit: nothing times it out", mend))
@@ -41,3 +51,26 @@ def transactions(seen: ClusterSeen, limits: Limits) -> Finding:
         faults,
         passed=f"none is open for more than {limits.transaction_ms_max / 1000:g} s",
     )
+
+
+def sink_of(transactional_id: str) -> str | None:
+    """The sink of Spark that writes under this id; None: none does."""
+    found = OF_SINK.fullmatch(transactional_id)
+    return None if found is None else found["sink"]
+
+
+def _end(one: TransactionDescription) -> Mend:
+    sink = sink_of(one.transactional_id)
+    if sink is not None:
+        advice = (
+            "start its query again, or commit what it has decided by `penstock transactions"
+            " recover` (each command with --decision-topic if the sink has one of its own);"
+            " if it is given up"
+        )
+        command = Command(verb="transactions abort", options=("--sink", sink))
+        return Advice(text=advice, command=command)
+    command = Command(verb="transactions abort", names=(one.transactional_id,))
+    if one.timeout_ms is None:
+        advice = "its external coordinator is to end it; if that has given it up"
+        return Advice(text=advice, command=command)
+    return command
