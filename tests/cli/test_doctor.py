@@ -211,7 +211,14 @@ def test_records_are_not_kept_for_ever_nor_too_short(examined: Examined, penstoc
     penstock.topic("hasty", retention_ms=1_000)
     found = examined.report()["retention"]
     assert [one["status"] for one in found["faults"]] == ["fail", "warn"]
-    examined.mend("retention")
+    assert examined.mend("retention") == [
+        "penstock topics alter hasty --set retention.ms=604800000"
+    ]
+    assert examined.status("retention") == "warn"
+    assert examined.mend_at_a_price("retention") == [
+        "if it need not, this deletes all records older than 7 days:"
+        " penstock topics alter endless --set retention.ms=604800000"
+    ]
     assert examined.status("retention") == "pass"
 
 

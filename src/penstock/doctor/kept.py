@@ -2,7 +2,7 @@
 
 from penstock.client.network.routing import TopicView
 from penstock.doctor.durability import number
-from penstock.doctor.finding import Command, Finding, counted, fail, finding, unknown, warn
+from penstock.doctor.finding import Advice, Command, Finding, counted, fail, finding, unknown, warn
 from penstock.doctor.seen import ClusterSeen, Limits, Unseen
 from penstock.model.identity import TopicPartition
 from penstock.model.topic_name import holds_dead_letters
@@ -25,7 +25,10 @@ def retention(seen: ClusterSeen, limits: Limits) -> Finding:
             verb="topics alter", names=(topic.name,), options=("--set", f"retention.ms={WEEK_MS}")
         )
         if kept_ms == -1 and kept_bytes == "-1":
-            faults.append(warn(f"{topic.name} keeps all records for ever", mend))
+            # It may be meant so, as in a ledger: whoever ran this without a thought would lose it.
+            advice = "if it need not, this deletes all records older than 7 days"
+            reason = f"{topic.name} keeps all records for ever"
+            faults.append(warn(reason, Advice(text=advice, command=mend)))
         elif kept_ms is not None and 0 <= kept_ms < limits.lag_ms_max:
             reason = f"{topic.name} drops records after {kept_ms / 1000:g} s, within the lag SLA"
             faults.append(fail(reason, mend))
