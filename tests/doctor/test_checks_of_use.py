@@ -27,6 +27,8 @@ from penstock.records.compression import Codec
 from penstock.records.layout import TimestampType
 from penstock.security.acl.entry import CLUSTER, Acl, ResourcePattern
 from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
+from penstock.spark.options import Given
+from penstock.spark.query_group import default_group
 from penstock.spark.sink.names import TaskNumbers, attempt_of, first_attempt
 from rig.cluster_seen import NOW_MS, advice, batch, commands, directory, seen
 
@@ -120,11 +122,21 @@ def test_a_group_with_offsets_has_members() -> None:
     assert empty_groups(seen(groups=(group(),)), LIMITS).status is Status.PASS
     found = empty_groups(seen(groups=(group(members=0),)), LIMITS)
     assert found.status is Status.WARN
-    assert commands(found) == ["penstock groups delete billing"]
+    assert commands(found) == []
+    assert advice(found) == [
+        "start its consumers; if it is not used any more: penstock groups delete billing"
+    ]
     noted = group(members=0, name="penstock-dlq-orders")
     assert empty_groups(seen(groups=(noted,)), LIMITS).status is Status.PASS
     nothing = replace(group(members=0), lag=())
     assert empty_groups(seen(groups=(nothing,)), LIMITS).status is Status.PASS
+
+
+def test_a_query_of_spark_has_no_members() -> None:
+    query = group(members=0, name=default_group(Given({}), query="sales"))
+    assert empty_groups(seen(groups=(query,)), LIMITS).status is Status.PASS
+    late = replace(query, lag=group(300_001).lag)
+    assert lag(seen(groups=(late,)), LIMITS).status is Status.FAIL
 
 
 def test_what_no_request_carries_is_unknown() -> None:

@@ -85,7 +85,7 @@ def test_what_is_wrong_is_found_and_mended(examined: Examined, cluster: KafkaClu
         "orders: 1 of its last 2 batches without a producer id"
     )
     mended = ("replication", "min-insync", "retention", "compression", "empty-groups")
-    priced = ("retention",)
+    priced = ("retention", "empty-groups")
     assert "pass" not in {statuses[check] for check in mended}, found
     for check in mended:
         assert examined.mend_at_a_price(check) if check in priced else examined.mend(check)

@@ -5,6 +5,7 @@ from penstock.doctor.kept import REPLAY_GROUP
 from penstock.doctor.seen import ClusterSeen, GroupSeen, Limits, Unseen
 
 DEAD = "Dead"
+QUERY_GROUP = "spark-"  # and the query: where it commits, without being a member (ADR 25)
 
 
 def lag(seen: ClusterSeen, limits: Limits) -> Finding:
@@ -37,15 +38,16 @@ def empty_groups(seen: ClusterSeen, limits: Limits) -> Finding:
         return finding(check, [unknown(seen.groups.reason)], passed="")
     faults = []
     for group in _consumers(seen):
-        if group.members or not group.state:
+        if group.members or not group.state or group.group_id.startswith(QUERY_GROUP):
             continue
         if isinstance(group.lag, Unseen):
             faults.append(unknown(group.lag.reason))
         elif any(one.committed is not None for one in group.lag):
             reason = f"{group.group_id} has offsets and no members"
-            mend = Command(verb="groups delete", names=(group.group_id,))
-            faults.append(warn(reason, mend))
-    return finding(check, faults, passed="every group that has offsets has members")
+            advice = "start its consumers; if it is not used any more"
+            delete = Command(verb="groups delete", names=(group.group_id,))
+            faults.append(warn(reason, Advice(text=advice, command=delete)))
+    return finding(check, faults, passed="every group of consumers that has offsets has members")
 
 
 def offset_reset(seen: ClusterSeen, limits: Limits) -> Finding:
