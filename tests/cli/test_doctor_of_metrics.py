@@ -2,6 +2,7 @@
 and which acks producers ask for.
 """
 
+import asyncio
 import resource
 import socket
 from collections.abc import Callable, Iterator
@@ -11,7 +12,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from penstock.client.network.errors import ClientError
+from penstock.doctor.gather_metrics import metrics_page
+from penstock.model.identity import NodeId
 from penstock.testing import running_broker
+from penstock.world.ports import Address
 from rig.cluster_questions import until
 from rig.command import Outcome
 from rig.examined import Examined
@@ -73,6 +78,21 @@ def test_producers_that_do_not_wait_for_all_replicas_are_found(run: Run, node: S
 
 def opened(metrics: HeldPort) -> int:
     return int(scrape(f"http://{metrics.address}/metrics")("process_open_fds"))
+
+
+def test_the_metrics_of_one_node_are_not_taken_for_those_of_another(
+    node: ServedNode, metrics: HeldPort
+) -> None:
+    """As on a loopback, where each machine has a node that tells them at the same address."""
+    address = Address(host="127.0.0.1", port=metrics.number)
+    [(info, _)] = scrape(f"http://{metrics.address}/metrics").all("penstock_node_info")
+    cluster_id = info["cluster_id"]
+    for known in (cluster_id, None):
+        page = asyncio.run(metrics_page(address, NodeId(1), cluster_id=known))
+        assert b"process_open_fds" in page
+    for node_id, cluster in ((2, cluster_id), (11, cluster_id), (1, "another")):
+        with pytest.raises(ClientError, match="on its own machine alone"):
+            asyncio.run(metrics_page(address, NodeId(node_id), cluster_id=cluster))
 
 
 def test_a_node_whose_metrics_cannot_be_reached_is_unknown(run: Run) -> None:

@@ -87,7 +87,7 @@ async def gather(
         for node in view.brokers
     }
     metrics = {
-        node: await _metrics(ask, broker, broker_settings[node])
+        node: await _metrics(ask, broker, broker_settings[node], cluster_id=view.cluster_id)
         for node, broker in view.brokers.items()
     }
     seen = ClusterSeen(
@@ -248,11 +248,14 @@ async def _directories(cluster: Cluster, node: NodeId) -> tuple[LogDirectory, ..
     return tuple(found)
 
 
-async def _metrics(ask: Questions, broker: BrokerView, settings: Seen[Settings]) -> Seen[bytes]:
+async def _metrics(
+    ask: Questions, broker: BrokerView, settings: Seen[Settings], *, cluster_id: str | None
+) -> Seen[bytes]:
     address = metrics_address(broker, settings)
     if isinstance(address, Unseen):
         return address
-    return await ask.about(f"metrics of broker {broker.node_id}", metrics_page(address))
+    page = metrics_page(address, broker.node_id, cluster_id=cluster_id)
+    return await ask.about(f"metrics of broker {broker.node_id}", page)
 
 
 async def _acls(cluster: Cluster) -> AclsSeen:

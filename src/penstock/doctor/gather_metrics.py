@@ -3,6 +3,8 @@ connections it has open, and how many it may; which topics are written without a
 
 The settings of a node tell where it answers GET /metrics, so
 what is asked is known, and a node of Apache Kafka, which has no such setting, is not asked.
+
+On a loopback each machine has a node of its own: whose metrics they are is read from the page.
 """
 
 import re
@@ -10,6 +12,7 @@ import re
 from penstock.client.network.errors import ClientError
 from penstock.client.network.routing import BrokerView
 from penstock.doctor.seen import DescriptorsSeen, Seen, Settings, Unseen
+from penstock.model.identity import NodeId
 from penstock.model.settings.listener import local_address
 from penstock.world.errors import NetworkError
 from penstock.world.ports import Address
@@ -18,6 +21,7 @@ from penstock.world.web import read_address
 SETTING = "penstock.metrics.address"
 ANY_INTERFACE = ("0.0.0.0", "::")
 METRICS_BYTES_MAX = 64 * 2**20
+INFO = re.compile(rb"^penstock_node_info\{([^}]*)\}", re.MULTILINE)
 OPEN = re.compile(rb"^process_open_fds ([0-9.e+]+)$", re.MULTILINE)
 LIMIT = re.compile(rb"^process_max_fds ([0-9.e+]+)$", re.MULTILINE)
 EARLY_ACKED = re.compile(
@@ -43,12 +47,23 @@ def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Addres
     return Address(host=host, port=told.port)
 
 
-async def metrics_page(address: Address) -> bytes:
+async def metrics_page(address: Address, node_id: NodeId, *, cluster_id: str | None) -> bytes:
+    """ClientError also where another node answers than the one that is asked for."""
     url = f"http://{address}/metrics"
     try:
-        return await read_address(url, bytes_max=METRICS_BYTES_MAX)
+        page = await read_address(url, bytes_max=METRICS_BYTES_MAX)
     except NetworkError as error:
         raise ClientError(f"{url}: {error}") from error
+    info = INFO.search(page)
+    labels = () if info is None else info[1].decode("utf-8", "replace").split(",")
+    wanted = {f'node_id="{node_id}"'}
+    if cluster_id is not None:
+        wanted.add(f'cluster_id="{cluster_id}"')
+    if not wanted.issubset(labels):
+        raise ClientError(
+            f"they are told on its own machine alone, for another node answers at {url} here"
+        )
+    return page
 
 
 def descriptors_seen(page: Seen[bytes]) -> Seen[DescriptorsSeen]:
