@@ -1,8 +1,8 @@
 """Consumer groups: how far they are behind, and those that nobody is a member of."""
 
 from penstock.doctor.finding import Advice, Command, Finding, counted, fail, finding, unknown, warn
-from penstock.doctor.kept import REPLAY_GROUP
 from penstock.doctor.seen import ClusterSeen, GroupSeen, Limits, Unseen
+from penstock.model.topic_name import REPLAY_GROUP
 
 DEAD = "Dead"
 QUERY_GROUP = "spark-"  # and the query: where it commits, without being a member (ADR 25)

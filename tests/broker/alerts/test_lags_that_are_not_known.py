@@ -58,6 +58,14 @@ def test_a_group_that_has_read_all_is_not_behind(broker: Broker) -> None:
     assert told(broker, groups, {"g": 0}) == ({"g t": 0}, {"g": 0}, True)
 
 
+def test_a_replay_of_dead_letters_has_nobody_to_keep_up(broker: Broker) -> None:
+    groups = Groups()
+    groups.commit("penstock-dlq-t", 0)
+    groups.commit("g", END)
+    found = told(broker, groups, {"penstock-dlq-t": 0, "g": 0})
+    assert found == ({"g t": 0}, {"g": 0}, True)
+
+
 def test_a_partition_without_a_replica_here_leaves_the_lag_unknown(broker: Broker) -> None:
     groups = Groups()
     groups.commit("g", END)

@@ -4,6 +4,9 @@ A committed offset has no age where the partition has no replica here, where too
 behind, or where the disk does not answer; offsets beyond a bound are not among the samples at all.
 Each of them may be further behind than all that are known, so such a subject has a figure only if
 what is known of it is beyond the threshold. Otherwise its figure is None: its alert stays as it is.
+
+Groups of replays of dead letters have no figures: each replay only notes there how far it got, and
+without the note the next one would write the same letters again.
 """
 
 from collections.abc import Iterable
@@ -13,6 +16,7 @@ from penstock.alerts.rule import Rule
 from penstock.broker.metrics import groups
 from penstock.metrics.family import Sample
 from penstock.model.limit import METRICS_LAGS_MAX
+from penstock.model.topic_name import REPLAY_GROUP
 
 ANY_PARTITION = ""
 
@@ -40,6 +44,7 @@ def group_figures(samples: Iterable[Sample], *, lag: Rule, unattended: Rule) -> 
     if ages and not is_complete:
         group, topic, _ = next(reversed(ages))  # more of its partitions may be left out
         ages[group, topic, ANY_PARTITION] = None
+    ages = {place: age for place, age in ages.items() if not place[0].startswith(REPLAY_GROUP)}
     lags = _furthest(((f"{group} {topic}", age) for (group, topic, _), age in ages.items()), lag)
     behind = _furthest(((group, age) for (group, _, _), age in ages.items()), unattended)
     waited: dict[str, float | None] = {}
