@@ -9,7 +9,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from rig.client_cluster import run_with_cluster
-from rig.cluster_questions import is_whole, until
+from rig.cluster_questions import is_whole, unfenced_brokers, until
 from rig.failing_disk import FailingDisk, why_not
 from rig.failover.acked_records import judge
 from rig.failover.cluster import PenstockSoftware, ReplicatedCluster
@@ -19,6 +19,13 @@ from rig.reassigning import create_on
 
 TOPIC = "orders"
 PARTITIONS = 6
+OF_TWO = {
+    "default.replication.factor": "2",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "2",
+    "transaction.state.log.replication.factor": "2",
+    "transaction.state.log.min.isr": "1",
+}
 RATE = 20.0  # records a second, of each producer
 
 
@@ -56,6 +63,36 @@ def test_leaders_of_a_failed_disk_move_the_node_stays_and_no_acked_record_is_los
         assert in_sync(cluster, on_failing) == {2, 3}
         assert in_sync(cluster, on_whole) == {1, 2, 3}
         assert errors_of_disks(cluster) == {whole: None, failing: ErrorCode.KAFKA_STORAGE_ERROR}
+        found = all_records(cluster.bootstrap, TOPIC, partitions=PARTITIONS)
+        assert judge(load.records, found) == []
+        assert load.acked > 0
+
+
+@pytest.mark.usefixtures("disks_can_fail")
+def test_another_broker_leads_what_was_on_a_failed_disk_of_the_only_voter(tmp_path: Path) -> None:
+    cluster = ReplicatedCluster(
+        PenstockSoftware(), tmp_path, nodes=2, voters=1, disks=2, settings=OF_TWO
+    )
+    whole, failing = cluster.disks(1)
+    with FailingDisk(tmp_path / "disk.image", failing) as disk, cluster:
+        cluster.start()
+        until("both serve", lambda: unfenced_brokers(cluster.addresses[1]) == {1, 2})
+        create_on(cluster.addresses[1], TOPIC, [[1, 2]] * PARTITIONS)
+        until("the topic is in sync", lambda: is_in_sync(cluster, TOPIC))
+        on_whole, on_failing = stored_in(whole), stored_in(failing)
+        assert on_whole and on_failing, "the node has partitions on both disks"
+        load = LedgerLoad(cluster.bootstrap, TOPIC, partitions=PARTITIONS, rate=RATE, java=None)
+        load.until_more_acked()
+        assert leaders(cluster, on_whole | on_failing) == {1}
+
+        disk.fail()
+        until("the other leads what was on it", lambda: leaders(cluster, on_failing) == {2})
+        load.until_more_acked()
+        load.finish()
+
+        assert cluster.nodes[1].running
+        assert leaders(cluster, on_whole) == {1}, "what is on the other disk stays where it is"
+        assert in_sync(cluster, on_failing) == {2}
         found = all_records(cluster.bootstrap, TOPIC, partitions=PARTITIONS)
         assert judge(load.records, found) == []
         assert load.acked > 0

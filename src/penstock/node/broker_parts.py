@@ -83,7 +83,9 @@ class BrokerParts:
         self._identities = identities
         self._group = group
         self._local = local
-        self._is_alone = place.member.is_alone
+        # The only voter, at the start; others may be added, and there may be other brokers.
+        self._starts_alone = place.member.is_alone
+        self._has_session = links is not None  # a cluster of its own has nobody who could take over
         node_id = config.node_id
         settings = self._settings = config.complete_settings
         self._in_effect = BrokerSettingsInEffect(settings, node_id)
@@ -92,9 +94,9 @@ class BrokerParts:
             for directory, identity in zip(directories, identities, strict=True)
         }
         lease = BrokerLease(
-            # The only voter decides itself whether its broker is fenced: in the same process.
-            timeout_ms=None if self._is_alone else settings.broker_session_timeout_ms,
+            timeout_ms=settings.broker_session_timeout_ms if self._has_session else None,
             metadata_offset=lambda: local.image.offset,
+            is_own_controller=lambda: local.decides_alone,
         )
         self._membership = Membership(
             controller=controller,
@@ -289,12 +291,12 @@ class BrokerParts:
         """Opens all logs, and finds out whether anything is lost: the registration tells it. A
         broker alone opens them when it knows their topics, and registers afterwards.
         """
-        if not self._is_alone:
+        if not self._starts_alone:
             await self._directories.recover(now_ms=self._world.clock.now_ms())
 
     async def open(self) -> None:
         self.services.endpoints = self._endpoints()
-        if not self._is_alone:
+        if not self._starts_alone:
             # Partitions are led when all is known that was decided before this broker came.
             await self._register()
         # What was acked must be seen at once again: readers see no further than what is synced.
@@ -316,14 +318,16 @@ class BrokerParts:
         )
         self._group.start(reopening.keep(), name="open logs again")
         self.server.open()
-        if self._is_alone:
+        if self._starts_alone:
             await self._register()
         await self._directory_assignments.tell_damaged()
         await self._membership.unfence()
         self._compare_in_sync_min()
         self._group.start(self._directory_assignments.run(), name="directories of replicas")
         self._group.start(self._directory_moves.run(), name="moves between directories")
-        if not self._is_alone:
+        if self._has_session:
+            # From the start, also where this node is the only voter: heartbeats name the log
+            # directories that have failed, and the next controller may be another node.
             self._group.start(self._membership.run(), name="heartbeats")
         self.server.serve()
 
@@ -331,7 +335,7 @@ class BrokerParts:
         """Whether this broker is a cluster of its own, unless its settings speak of more brokers
         that are to come.
         """
-        return links is None or (self._is_alone and factor not in self._settings.given)
+        return links is None or (self._starts_alone and factor not in self._settings.given)
 
     def _compare_in_sync_min(self) -> None:
         """The cluster's default counts, whatever this node's file says."""
@@ -352,7 +356,9 @@ class BrokerParts:
         nobody can decide anything until it is back.
         """
         others = len(self._local.image.brokers) > 1
-        if self._settings.replication.controlled_shutdown_enable and (others or not self._is_alone):
+        if self._settings.replication.controlled_shutdown_enable and (
+            others or not self._starts_alone
+        ):
             await self._membership.leave()
 
     async def drain(self, *, wait_ms: int) -> None:
@@ -367,7 +373,7 @@ class BrokerParts:
     async def _register(self) -> None:
         directories = self._directories
         # Alone, only a clean stop counts: it keeps the leader epochs (ADR 34).
-        previous = directories.stopped_epoch if self._is_alone else directories.clean_epoch
+        previous = directories.stopped_epoch if self._starts_alone else directories.clean_epoch
         registration = registration_of(
             node_id=self._config.node_id,
             cluster_id=self.services.cluster_id,
@@ -378,14 +384,14 @@ class BrokerParts:
             previous_broker_epoch=previous,
         )
         epoch = await self._membership.register(registration)
-        if not self._is_alone:
+        if not self._starts_alone:
             logger.info(
                 "registered broker=%d epoch=%d previous_epoch=%s",
                 self._config.node_id, epoch, "unknown" if previous is None else previous,
             )  # fmt: skip
         await self._membership.catch_up()
         lacking = self.partitions.lacking
-        if previous is not None and lacking and not self._is_alone:
+        if previous is not None and lacking and not self._starts_alone:
             # Removed, or logs of other topics stand in their places. Not led either: a broker is
             # fenced until it has come further than this.
             logger.error(
@@ -400,7 +406,7 @@ class BrokerParts:
         """At the start, and again when the broker was unregistered or another controller did not
         know of it. After a kill the controller compares this epoch with the last one it gave.
         """
-        if not self._is_alone:
+        if not self._local.quorum.is_alone:
             self._directories.note_start(epoch)
 
     def _endpoints(self) -> tuple[Endpoint, ...]:

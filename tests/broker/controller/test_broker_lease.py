@@ -71,3 +71,14 @@ def test_a_broker_that_only_its_own_process_could_fence_needs_no_heartbeat() -> 
     assert lease.is_valid(1 << 50)
     lease.fenced()
     assert lease.is_valid(1 << 50)
+
+
+def test_the_only_voter_needs_no_heartbeat_until_others_vote() -> None:
+    is_alone = [True]
+    lease = BrokerLease(timeout_ms=3_000, is_own_controller=lambda: is_alone[-1])
+    assert lease.is_valid(0)
+    lease.acknowledged(sent_ms=1_000, metadata_offset=-1)
+    assert lease.is_valid(9_000)
+    is_alone.append(False)
+    assert lease.is_valid(3_999)
+    assert not lease.is_valid(9_000)

@@ -4,9 +4,10 @@
                   metadata/            metadata.log.dir
                   data/                log.dirs: can be wiped alone
 
-Voters are fixed (`controller.quorum.voters`). By default all listen on free ports of the loopback;
-with hosts of their own (see `namespaces.py`) each listens there. Nodes reach each other by
-listeners of their own, which can have relays in front of them (see `relays.py`).
+Voters are fixed (`controller.quorum.voters`): all nodes, or the first ones. By default all listen
+on free ports of the loopback; with hosts of their own (see `namespaces.py`) each listens there.
+Nodes reach each other by listeners of their own, which can have relays in front of them (see
+`relays.py`).
 """
 
 import shutil
@@ -108,9 +109,11 @@ class ReplicatedCluster:
         prefixes: Mapping[int, Sequence[str]] | None = None,  # of the commands of nodes
         relay: Callable[[int, str], str] | None = None,  # where others reach a node, for an address
         disks: int = 1,  # of each node, for its partitions
+        voters: int | None = None,  # the first so many nodes; None: all
     ) -> None:
         self.software = software
         numbers = range(1, nodes + 1)
+        self._voting = numbers[:voters]
         self._disks = disks
         self._held: list[HeldPort] = []
         self.addresses = {one: self._address(hosts, one, CLIENT_PORT) for one in numbers}
@@ -118,7 +121,7 @@ class ReplicatedCluster:
         self.controllers = {one: self._address(hosts, one, CONTROLLER_PORT) for one in numbers}
         self._relay = relay or (lambda _, address: address)
         self._voters = ",".join(
-            f"{one}@{self._relay(one, address)}" for one, address in self.controllers.items()
+            f"{one}@{self._relay(one, self.controllers[one])}" for one in self._voting
         )
         self._homes = {one: folder.resolve() / f"node-{one}" for one in numbers}
         self.nodes: dict[int, NodeProcess] = {}
@@ -196,11 +199,14 @@ class ReplicatedCluster:
         clients = f"PLAINTEXT://{self.addresses[number]}"
         replication, controller = self._replication[number], self.controllers[number]
         reached = self._relay(number, replication)
+        listeners = f"{clients},REPLICATION://{replication}"
+        votes = number in self._voting
         return {
             **SETTINGS,
+            "process.roles": "broker,controller" if votes else "broker",
             "node.id": str(number),
             "controller.quorum.voters": self._voters,
-            "listeners": f"{clients},REPLICATION://{replication},CONTROLLER://{controller}",
+            "listeners": f"{listeners},CONTROLLER://{controller}" if votes else listeners,
             "advertised.listeners": f"{clients},REPLICATION://{reached}",
             "log.dirs": ",".join(map(str, self.disks(number))),
             "metadata.log.dir": str(self.metadata(number)),

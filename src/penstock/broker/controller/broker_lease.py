@@ -5,6 +5,9 @@ elects others. A broker that is cut off is not told. But it knows when it sent t
 that was acknowledged: the controller heard it after that, so nobody else leads before this moment
 plus the session. Until then what this broker coordinates may be answered from memory.
 
+The only voter decides itself whether its broker is fenced, in the same process: while it is that,
+its broker needs no acknowledgement. Voters that are added later end this.
+
 An acknowledgement may unfence a broker that was fenced meanwhile. It names how far the metadata has
 come, and counts once this broker's own metadata has come as far: then it shows who else leads.
 
@@ -19,19 +22,25 @@ NO_MS = -1
 
 
 class BrokerLease:
-    """`timeout_ms` is None for a broker that only its own process could fence. `metadata_offset`
-    says how far this broker's metadata has come. Times are monotonic.
+    """`timeout_ms` is None for a broker that is a cluster of its own. `metadata_offset` says how
+    far this broker's metadata has come, `is_own_controller` whether only its own process could
+    fence it just now. Times are monotonic.
 
     Invariant: what waits in `_next_until_ms` has not been reached by the metadata when it was last
     compared; `_until_ms` never grows by it before that.
     """
 
     def __init__(
-        self, *, timeout_ms: int | None, metadata_offset: Callable[[], int] = lambda: 0
+        self,
+        *,
+        timeout_ms: int | None,
+        metadata_offset: Callable[[], int] = lambda: 0,
+        is_own_controller: Callable[[], bool] = lambda: False,
     ) -> None:
         assert timeout_ms is None or timeout_ms > 0, timeout_ms
         self._timeout_ms = timeout_ms
         self._metadata_offset = metadata_offset
+        self._is_own_controller = is_own_controller
         self._until_ms = ENDLESS_MS if timeout_ms is None else NO_MS
         self._next_until_ms = NO_MS
         self._next_offset = 0
@@ -41,7 +50,7 @@ class BrokerLease:
         if now_ms < self._until_ms:
             return True
         self._count_reached()
-        return now_ms < self._until_ms
+        return now_ms < self._until_ms or self._is_own_controller()
 
     def acknowledged(self, *, sent_ms: int, metadata_offset: int) -> None:
         """The active controller has answered that this broker is not fenced; its metadata ended at

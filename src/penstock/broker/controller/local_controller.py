@@ -114,6 +114,11 @@ class LocalController:
         """Whether this node decides: it leads the quorum, and all that its log had is committed."""
         return self._decisions.is_active
 
+    @property
+    def decides_alone(self) -> bool:
+        """Whether this node is active and needs no other voter for what it decides."""
+        return self.is_active and self.quorum.is_alone
+
     def count_elections(self) -> Counter[Why]:
         """What this controller decides from now on, by cause; call it once."""
         counts: Counter[Why] = Counter()
