@@ -300,3 +300,18 @@ def test_a_last_leader_does_not_lead_again_with_a_log_that_was_made_anew() -> No
     cluster.fence(ONE)
     cluster.unfence(ONE)
     assert partition_of(cluster).leader is None
+
+
+def test_a_fenced_broker_that_could_lead_again_is_not_assigned_to_another_directory() -> None:
+    """It was cut off while a replica moved: nothing is lost, and it leads on from where it led."""
+    cluster = with_two_directories(ONE)
+    cluster.fence(ONE)
+    before = partition_of(cluster)
+    assert (before.leader, before.last_known_elr) == (None, (ONE,))
+    assert assign(cluster, SECOND) is ErrorCode.INELIGIBLE_REPLICA
+    assert partition_of(cluster) == before
+    cluster.unfence(ONE)
+    assert partition_of(cluster).leader == ONE
+    assert assign(cluster, SECOND) is ErrorCode.NONE
+    after = partition_of(cluster)
+    assert (after.leader, after.isr, after.directory(ONE)) == (ONE, (ONE,), SECOND)

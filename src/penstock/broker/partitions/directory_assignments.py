@@ -25,7 +25,7 @@ from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.image.topic import LOST_DIRECTORY, PartitionImage
-from penstock.model.error import RequestError
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.assign_replicas_to_dirs import (
@@ -192,6 +192,8 @@ class DirectoryAssignments:
             for topic in directory.topics:
                 for partition in topic.partitions:
                     replica = (TopicId(topic.topic_id), partition.partition_index)
+                    if partition.error_code == ErrorCode.INELIGIBLE_REPLICA:
+                        continue  # until the controller has unfenced this broker
                     if self._wanted.get(replica) == asked.get(replica):
                         self._wanted.pop(replica, None)
                     if partition.error_code:

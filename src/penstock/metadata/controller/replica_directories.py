@@ -3,7 +3,8 @@
 The broker tells it, for replicas that the metadata has in another directory or in none. A last
 known leader may lead again only from the directory in which it led (`partition_change`); once its
 replica begins anew in another one, it is not the last known leader any more, and an operator has to
-decide.
+decide. A broker that is fenced and still has that directory may have been cut off while it moved
+the replica: it is refused until it is unfenced, for it leads from where it led before.
 
 A replica whose log the broker cannot open is in LOST_DIRECTORY: it is neither in sync nor eligible,
 and does not lead, until the broker names a directory that has it.
@@ -76,7 +77,8 @@ def _assign(
         if other.node_id != broker.node_id
     ):
         return ErrorCode.LOG_DIR_NOT_FOUND
-    is_unassigned = partition.directory(broker.node_id) == UNASSIGNED_DIRECTORY
+    assigned = partition.directory(broker.node_id)
+    could_lead = broker.node_id in (*partition.elr, *partition.last_known_elr)
     directories = [
         directory if replica == broker.node_id else partition.directory(replica)
         for replica in partition.replicas
@@ -90,7 +92,9 @@ def _assign(
             failed = without_replica(context, broker.node_id, place) or change
             failed.directories = directories
             change = failed
-        elif not is_unassigned:
+        elif could_lead and broker.fenced and assigned in broker.directories:
+            return ErrorCode.INELIGIBLE_REPLICA
+        elif assigned != UNASSIGNED_DIRECTORY:
             if broker.node_id in partition.elr:
                 change.eligible_leader_replicas = [
                     replica for replica in partition.elr if replica != broker.node_id
