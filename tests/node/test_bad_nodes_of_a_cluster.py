@@ -141,6 +141,23 @@ def test_voter_whose_metadata_directory_is_empty(voters: FixedVoters, tmp_path: 
     assert contents(tmp_path / "node-3") == {}
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_voter_whose_metadata_log_is_gone(
+    voters: FixedVoters, tmp_path: Path, how: signal.Signals
+) -> None:
+    node = voters.made(3, tmp_path)
+    start(node)
+    node.end(how)
+    shutil.rmtree(tmp_path / "node-3" / "__cluster_metadata-0")
+    before = contents(tmp_path / "node-3")
+    node.log.unlink()
+    assert refusal(node) == (
+        f"{tmp_path}/node-3/__cluster_metadata-0 is gone: this voter has acknowledged what it no"
+        f" longer has. Replace {tmp_path}/node-3 as that of a lost disk (docs/cluster.md)"
+    )
+    assert contents(tmp_path / "node-3") == before
+
+
 def test_majority_that_never_comes(tmp_path: Path) -> None:
     with FixedVoters() as lonely:
         node = lonely.made(1, tmp_path, {"initial.broker.registration.timeout.ms": "1"})

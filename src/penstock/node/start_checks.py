@@ -5,9 +5,12 @@ import re
 
 from penstock.broker.partitions.log_directories import LogDirectories, normal
 from penstock.log.directory import sign_of_log_directory
+from penstock.log.offset_checkpoints import OffsetCheckpoints
 from penstock.log.quorum_state import read_quorum_state
+from penstock.log.start_file import StartFile
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicPartition
+from penstock.model.settings.cluster_node import ClusterNode
 from penstock.node.config import NodeConfig
 from penstock.node.directory_owners import cluster_of, owners_of, refuse_unformatted
 from penstock.node.formatting import METADATA_LOG, refuse_ignored_voters
@@ -58,7 +61,24 @@ def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
         config_file=config.config_file,
     )
     refuse_ignored_voters(disk, config.cluster, metadata_directory)
+    _refuse_lost_log(disk, config.cluster, metadata_directory)
     read_quorum_state(disk, f"{metadata_directory}/{METADATA_LOG}")  # raises if it is torn
+
+
+def _refuse_lost_log(disk: Disk, node: ClusterNode, metadata_directory: str) -> None:
+    """A voter of several that has run before, and whose metadata log is gone: it would begin anew
+    and vote, as if it had never acknowledged anything.
+    """
+    path = f"{metadata_directory}/{METADATA_LOG}"
+    if not node.is_controller or node.is_only_voter or disk.is_directory(path):
+        return
+    checkpoints = OffsetCheckpoints(disk=disk, path=metadata_directory, logs={})
+    has_run = StartFile(disk=disk, path=metadata_directory).found is not None
+    if has_run or TopicPartition(METADATA_TOPIC, 0) in checkpoints.partitions():
+        raise LostMetadata(
+            f"{path} is gone: this voter has acknowledged what it no longer has. Replace"
+            f" {metadata_directory} as that of a lost disk (docs/cluster.md)"
+        )
 
 
 def refuse_logs_beside_nodes(disk: Disk, config: NodeConfig) -> None:
