@@ -13,10 +13,11 @@ from penstock.spark.sink.at_least_once import Acked, write_plainly
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.errors import MissingTopic
-from penstock.spark.sink.flows import claim, decide, give_up
+from penstock.spark.sink.flows import claim, decide
 from penstock.spark.sink.leftover_transactions import open_of_sink
 from penstock.spark.sink.names import Attempt, TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.single_writes import give_up as give_up_write
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.task import Work, with_rows, write_attempt
@@ -166,7 +167,7 @@ def test_task_that_ends_after_its_write_was_given_up_withdraws(
         driver = shell.driver("run")
         async with shell.carrier() as carrier:
             before = await carrier.run(is_late_for_write(driver))
-            await carrier.run(give_up(driver))
+            await carrier.run(give_up_write(driver))
             return before, await carrier.run(is_late_for_write(driver))
 
     assert with_sink(node.bootstrap, topic(), work) == (False, True)

@@ -130,6 +130,10 @@ def test_decisions_that_are_gone_are_missed(node: ServedNode, topic: Topics) -> 
             planned = await carrier.run(plan())
             with pytest.raises(MissingBatch, match="give another sinkId"):
                 await carrier.run(claim(shell.driver("second"), 0, planned))
+            await carrier.run(give_up(shell.driver("second"), 0))  # as Spark does with what failed
+            planned = await carrier.run(plan())
+            with pytest.raises(MissingBatch, match="give another sinkId"):
+                await carrier.run(claim(shell.driver("third"), 0, planned))
 
     with_sink(node.bootstrap, topic(), work)
 

@@ -104,7 +104,11 @@ class BatchSink(DataSourceArrowWriter):
             batch_id = self.identity.batch_id
             # Spark is still ending the tasks that have told nothing yet.
             watch_ms = KILL_MS_MAX if None in messages else 0
-            run(give_up_batch(self.options, self.sink, driver, batch_id, watch_ms=watch_ms))
+            run(
+                give_up_batch(
+                    self.options, self.sink, driver, batch_id, once=self.once, watch_ms=watch_ms
+                )
+            )
 
     def _claim(self, place: str) -> Claim:
         return Claim(query_id=self.identity.query_id, run_id=self.identity.run_id, driver=place)

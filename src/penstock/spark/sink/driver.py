@@ -39,6 +39,7 @@ from penstock.spark.sink.options import SinkOptions, TwoPhase
 from penstock.spark.sink.output_topics import need_topics
 from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.run_end import clear_idle, end_run
+from penstock.spark.sink.single_writes import give_up as give_up_write
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.two_phase import has_two_phase, warn_of_time_out
@@ -204,10 +205,17 @@ async def decide_write(
 
 
 async def give_up_batch(
-    options: SinkOptions, sink: str, driver: Driver | None, batch_id: int, *, watch_ms: int = 0
+    options: SinkOptions,
+    sink: str,
+    driver: Driver | None,
+    batch_id: int,
+    *,
+    once: bool = False,
+    watch_ms: int = 0,
 ) -> None:
     """After a batch has failed. Whose it was is asked of the last claim if nobody else tells. For
-    so long (`watch_ms`) what tasks open that are killed meanwhile is aborted too.
+    so long (`watch_ms`) what tasks open that are killed meanwhile is aborted too. `once`: it is a
+    write whose sink is nobody else's.
     """
     async with connect(options.connection) as cluster:
         decisions = _decisions(cluster, options)
@@ -222,7 +230,7 @@ async def give_up_batch(
         async with _carrier(cluster, options, driver) as carrier:
             deadline_ms = cluster.clock.monotonic_ms() + watch_ms
             while True:
-                await carrier.run(give_up(driver, batch_id))
+                await carrier.run(give_up_write(driver) if once else give_up(driver, batch_id))
                 if cluster.clock.monotonic_ms() >= deadline_ms:
                     return
                 await asyncio.sleep(WATCH_POLL_MS / 1000)

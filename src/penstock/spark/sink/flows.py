@@ -167,17 +167,23 @@ def decide(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Flow[
 
 
 def give_up(driver: Driver, batch_id: int | None = None) -> Flow[None]:
-    """When a batch failed, or nobody knows how it ended; None: whichever it was."""
+    """When a batch failed, or nobody knows how it ended; None: whichever it was.
+
+    The decider's id is taken over only where there is something to write: if the record is missing,
+    the id is the last that knows of decisions (`_is_new`), and a restart has to find it as it is.
+    """
     given_up = GivenUp(run_id=driver.claim.run_id, batch_id=batch_id)
 
     def without_it(last: SinkRecord | None) -> SinkRecord | None:
-        if last is None or last.once or last.claim != driver.claim:
-            return None  # of a single write the decider's id tells
+        if last is None or last.claim != driver.claim:
+            return None
         if last.given_up == GivenUp(run_id=driver.claim.run_id, batch_id=None):
             return None  # the whole run is, and stays so
         return replace(last, given_up=given_up)
 
-    last = yield from change_record(without_it)
+    last: SinkRecord | None = yield ReadLast()
+    if without_it(last) not in (None, last):
+        last = yield from change_record(without_it)
     yield from abort_given_up(driver, last)
 
 

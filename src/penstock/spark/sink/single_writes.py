@@ -4,10 +4,11 @@ Its sink has a name that nobody else has, and its record goes when all is done. 
 decided, or given up, is told after that by the decider's id: nobody takes it before.
 
     write_once  on the driver: decide, commit, abort the rest, take the record away
+    give_up     on the driver: take the decider's id, abort what is not decided
     is_late     in each task that has written: whether it was decided, or given up, without it
     recover     anywhere: complete what is decided
 
-It is given up as a query's batch is. Who decides or gives up takes the decider's id, and afterwards
+Who decides or gives up takes the decider's id, and afterwards
 lists what is open: a task that has written is on that list, or finds the id taken.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from penstock.spark.sink.actions import Abort, Fence, Look, ReadLast, Seen, Write
 from penstock.spark.sink.completion import commit_all, lost_of
 from penstock.spark.sink.decision import Prepared, SinkRecord
-from penstock.spark.sink.flows import decision_of, look_at, open_ids
+from penstock.spark.sink.flows import abort_given_up, decision_of, look_at, open_ids
 from penstock.spark.sink.names import decider_id
 from penstock.spark.sink.record_change import Driver, Flow, superseded, write_record
 
@@ -41,6 +42,13 @@ def write_once(driver: Driver, prepared: Sequence[Prepared]) -> Flow[None]:
 
     yield from write_record(decision, before=lambda: look_at(driver, decided))
     yield from recover(driver, record)
+
+
+def give_up(driver: Driver) -> Flow[None]:
+    """When a write failed, or nobody knows how it ended. The id is what tells its tasks."""
+    yield Fence()
+    last: SinkRecord | None = yield ReadLast()
+    yield from abort_given_up(driver, last)
 
 
 def recover(driver: Driver, record: SinkRecord) -> Flow[int]:
