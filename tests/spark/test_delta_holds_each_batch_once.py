@@ -70,7 +70,14 @@ def test_an_upsert_keeps_one_row_a_key_and_takes_the_deleted(
     def upsert(batch_id: int, *rows: tuple[int, str | None, bool]) -> None:
         frame = spark.createDataFrame(list(rows), "id int, state string, gone boolean")
         delta.write(
-            frame, batch_id, table=table, app="o", mode="upsert", keys=["id"], deleted="gone"
+            frame,
+            batch_id,
+            table=table,
+            app="o",
+            query=FIRST,
+            mode="upsert",
+            keys=["id"],
+            deleted="gone",
         )
 
     upsert(0, (1, "made", False), (2, "made", False), (3, "never", True))
@@ -88,14 +95,22 @@ def test_types_come_through_whole(spark: SparkSession, table: str) -> None:
     for mode, batch_id in (("append", 0), ("upsert", 1)):
         frame = spark.createDataFrame([(batch_id, *row[1:])], schema)
         keys = ["id"] if mode == "upsert" else []
-        delta.write(frame, batch_id, table=table, app="t", mode=mode, keys=keys)  # type: ignore[arg-type] # both are modes
+        delta.write(
+            frame,
+            batch_id,
+            table=table,
+            app="t",
+            mode=mode,  # type: ignore[arg-type] # both are modes
+            keys=keys,
+            query=FIRST,
+        )
     assert stored(table) == [(0, *row[1:]), (1, *row[1:])]
 
 
 def test_a_partitioned_table_is_appended_to(spark: SparkSession, table: str) -> None:
     rows = orders(spark, (1, "made"), (2, "paid"))
     for _ in range(2):
-        delta.write(rows, 0, table=table, app="orders", partition_by=["state"])
+        delta.write(rows, 0, table=table, app="orders", query=FIRST, partition_by=["state"])
     assert DeltaTable(table).metadata().partition_columns == ["state"]
     assert sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist()) == [1, 2]
 
@@ -124,7 +139,9 @@ def test_a_merge_is_done_again_on_what_others_wrote(spark: SparkSession, table: 
 
     def overtaken(found: DeltaTable, numbers: CommitProperties) -> None:
         for _ in others:
-            delta.write(orders(spark, (1, "made"), (2, "made")), 0, table=table, app="other")
+            delta.write(
+                orders(spark, (1, "made"), (2, "made")), 0, table=table, app="other", query=FIRST
+            )
         merging(found, numbers)
 
     assert delta_table.commit(target, Batch(app="mine", query=FIRST, batch_id=0), overtaken)
@@ -146,30 +163,32 @@ def test_endless_competition_ends_in_a_clear_error(spark: SparkSession, table: s
 
 
 def test_what_does_not_fit_is_refused_in_one_line(spark: SparkSession, table: str) -> None:
-    delta.write(orders(spark, (1, "made")), 0, table=table, app="orders")
+    delta.write(orders(spark, (1, "made")), 0, table=table, app="orders", query=FIRST)
     more = spark.createDataFrame([(1, "a", 2)], "id int, state string, price int")
     with pytest.raises(WrongColumns, match=r"has no column 'price'$"):
-        delta.write(more, 1, table=table, app="orders")
+        delta.write(more, 1, table=table, app="orders", query=FIRST)
     other = spark.createDataFrame([("x", "a")], "id string, state string")
     with pytest.raises(WrongColumns, match="column 'id' is integer there and string in the batch"):
-        delta.write(other, 1, table=table, app="orders")
+        delta.write(other, 1, table=table, app="orders", query=FIRST)
     with pytest.raises(OtherApp, match="belongs to app 'orders'"):
-        delta.write(orders(spark, (2, "made")), 1, table=table, app="stock")
+        delta.write(orders(spark, (2, "made")), 1, table=table, app="stock", query=FIRST)
     with pytest.raises(WrongKeys, match=r"1 key occurs more than once.*\{'id': 5\}"):
         twice = orders(spark, (5, "made"), (5, "paid"), (6, "made"))
-        delta.write(twice, 1, table=table, app="orders", mode="upsert", keys=["id"])
+        delta.write(twice, 1, table=table, app="orders", query=FIRST, mode="upsert", keys=["id"])
     with pytest.raises(WrongColumns, match="no column 'sku'; it has 'id', 'state'"):
         rows = orders(spark, (5, "made"))
-        delta.write(rows, 1, table=table, app="orders", mode="upsert", keys=["sku"])
+        delta.write(rows, 1, table=table, app="orders", query=FIRST, mode="upsert", keys=["sku"])
     assert stored(table) == [(1, "made")]
 
 
 def test_a_table_for_appending_only_keeps_its_rows(spark: SparkSession, table: str) -> None:
-    delta.write(orders(spark, (1, "made")), 0, table=table, app="orders", append_only=True)
+    delta.write(
+        orders(spark, (1, "made")), 0, table=table, app="orders", query=FIRST, append_only=True
+    )
     with pytest.raises(TableError, match="is append-only"):
         rows = orders(spark, (1, "paid"))
-        delta.write(rows, 1, table=table, app="orders", mode="upsert", keys=["id"])
-    assert delta.write(orders(spark, (2, "made")), 1, table=table, app="orders")
+        delta.write(rows, 1, table=table, app="orders", query=FIRST, mode="upsert", keys=["id"])
+    assert delta.write(orders(spark, (2, "made")), 1, table=table, app="orders", query=FIRST)
     assert stored(table) == [(1, "made"), (2, "made")]
 
 
@@ -178,7 +197,13 @@ def test_a_table_that_cannot_be_made_is_an_error_with_its_name(
 ) -> None:
     (folder / "file").write_text("not a folder")
     with pytest.raises(TableError, match="file/orders"):
-        delta.write(orders(spark, (1, "made")), 0, table=str(folder / "file/orders"), app="orders")
+        delta.write(
+            orders(spark, (1, "made")),
+            0,
+            table=str(folder / "file/orders"),
+            app="orders",
+            query=FIRST,
+        )
 
 
 def test_files_that_only_the_workers_see_are_not_committed(folder: Path) -> None:

@@ -72,7 +72,9 @@ def test_two_tables_of_one_app_each_get_the_batch(spark: SparkSession, dsn: str)
     run(dsn, "CREATE TABLE shelf (sku text PRIMARY KEY, level int)")
     rows = levels(spark, ("a", 1))
     for table in ("stock", "shelf"):
-        assert postgres_tables.upsert(rows, 0, dsn=dsn, table=table, keys=["sku"], app="both")
+        assert postgres_tables.upsert(
+            rows, 0, dsn=dsn, table=table, keys=["sku"], app="both", query=FIRST
+        )
     assert run(dsn, "SELECT sku FROM stock UNION ALL SELECT sku FROM shelf") == [("a",), ("a",)]
 
 
@@ -121,7 +123,14 @@ def test_deleted_rows_go(spark: SparkSession, dsn: str) -> None:
     ):
         frame = spark.createDataFrame(rows, "sku string, level int, gone boolean")
         postgres_tables.upsert(
-            frame, batch_id, dsn=dsn, table="public.stock", keys=["sku"], app="s", deleted="gone"
+            frame,
+            batch_id,
+            dsn=dsn,
+            table="public.stock",
+            keys=["sku"],
+            app="s",
+            query=FIRST,
+            deleted="gone",
         )
     assert stored(dsn) == [("b", 3)]
 
@@ -139,7 +148,9 @@ def test_types_come_through_whole(spark: SparkSession, postgres: str) -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     row = (at, at.date(), Decimal("12.34"), b"\0\xff", ["a", 'b"'], {"name": "Zoë"}, 'a,"\n\\N')
     frame = spark.createDataFrame([(1, *row, 0.1, True), (2, *[None] * 6, "", None, None)], schema)
-    postgres_tables.upsert(frame, 0, dsn=postgres, table="kinds", keys=["id"], app="kinds")
+    postgres_tables.upsert(
+        frame, 0, dsn=postgres, table="kinds", keys=["id"], app="kinds", query=FIRST
+    )
     assert run(postgres, "SELECT * FROM kinds ORDER BY id") == [
         (1, *row, 0.1, True),
         (2, *[None] * 6, "", None, None),
@@ -148,7 +159,7 @@ def test_types_come_through_whole(spark: SparkSession, postgres: str) -> None:
 
 def test_what_does_not_fit_is_refused_in_one_line(spark: SparkSession, dsn: str) -> None:
     def refused(frame: DataFrame, *, table: str = "stock", key: str = "sku") -> None:
-        postgres_tables.upsert(frame, 0, dsn=dsn, table=table, keys=[key], app="stock")
+        postgres_tables.upsert(frame, 0, dsn=dsn, table=table, keys=[key], app="stock", query=FIRST)
 
     with pytest.raises(WrongColumns, match='column "price" does not exist'):
         refused(spark.createDataFrame([("a", 1)], "sku string, price int"))
@@ -198,5 +209,7 @@ def test_a_killed_connection_leaves_nothing_of_its_batch(dsn: str) -> None:
 def test_json_is_json(spark: SparkSession, postgres: str) -> None:
     run(postgres, "CREATE TABLE docs (id int PRIMARY KEY, doc jsonb)")
     frame = spark.sql("SELECT 1 AS id, map('k', array(1, 2)) AS doc")
-    postgres_tables.upsert(frame, 0, dsn=postgres, table="docs", keys=["id"], app="docs")
+    postgres_tables.upsert(
+        frame, 0, dsn=postgres, table="docs", keys=["id"], app="docs", query=FIRST
+    )
     assert run(postgres, "SELECT doc FROM docs") == [(json.loads('{"k": [1, 2]}'),)]

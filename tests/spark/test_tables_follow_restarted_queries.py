@@ -2,6 +2,7 @@
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -76,3 +77,42 @@ def test_a_counting_query_goes_on_after_a_batch_that_was_written(
         ("c", 1),
         ("c", 2),
     ]
+
+
+def test_a_batch_whose_query_spark_does_not_tell_is_refused(
+    spark: SparkSession, folder: Path, postgres: str
+) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "0.txt").write_text("a")
+    table = str(folder / "log")
+    refused: list[str] = []
+
+    def into(frame: DataFrame, batch_id: int) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            for write in (
+                pool.submit(delta.write, frame, batch_id, table=table, app="log"),
+                pool.submit(
+                    postgres_tables.upsert,
+                    frame,
+                    batch_id,
+                    dsn=postgres,
+                    table="nowhere",
+                    keys=["value"],
+                    app="log",
+                ),
+            ):
+                refused.append(str(write.exception()))
+
+    query = (
+        spark.readStream.text(str(folder / "in"))
+        .writeStream.foreachBatch(into)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert ["pass query=" in line for line in refused] == [True, True]
+    assert not DeltaTable.is_deltatable(table)
+    rows = spark.createDataFrame([("a",)], "value string")
+    assert delta.write(rows, 0, table=table, app="log", query="")
+    assert not delta.write(rows, 0, table=table, app="log", query="")

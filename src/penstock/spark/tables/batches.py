@@ -20,13 +20,11 @@ from typing import assert_never
 from penstock.spark.batch_identity import BatchPlace, place_of
 from penstock.spark.tables.errors import OlderBatch, Superseded
 
-NO_QUERY = ""  # of batches that no streaming query has made
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     app: str
-    query: str  # Spark's query id, or NO_QUERY
+    query: str  # Spark's query id; "" where no streaming query has made the batch
     batch_id: int
 
     def __post_init__(self) -> None:

@@ -66,7 +66,8 @@ def write(
     away, and the column itself is not stored. `partition_by` and `append_only`, after which no
     writer of Delta changes or deletes a row any more, are for a table that is made here.
     `storage_options` and the properties of `config_file` say how an object store is reached.
-    `query` is Spark's query id, and found by itself within foreachBatch.
+    `query` is Spark's query id, and found by itself within foreachBatch; "" of a program that has
+    no query.
     """
     if mode == "upsert":
         check_named(frame, keys=keys, deleted=deleted)

@@ -17,6 +17,10 @@ class Superseded(TableError):
     """Another query has gone on writing under this name, and this one is not to disturb it."""
 
 
+class NoQuery(TableError):
+    """A batch is written where Spark does not tell which query has made it."""
+
+
 class WrongColumns(TableError):
     """The batch does not fit the table: columns it lacks, or of another type."""
 

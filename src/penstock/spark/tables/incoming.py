@@ -10,14 +10,21 @@ import pyarrow.compute
 from pyspark.sql import DataFrame
 
 from penstock.spark.running_query import running_query
-from penstock.spark.tables.batches import NO_QUERY
-from penstock.spark.tables.errors import WrongColumns, WrongKeys
+from penstock.spark.tables.errors import NoQuery, WrongColumns, WrongKeys
 
 
 def query_of(frame: DataFrame) -> str:
-    """The id of the query that calls; NO_QUERY where none does, or Spark does not tell."""
+    """The id of the query that calls. Whoever writes without one has to say so: batch 0 of a new
+    checkpoint would else be taken for batch 0 of the one before, and skipped.
+    """
     found = running_query(frame)
-    return NO_QUERY if found is None else found.query_id or NO_QUERY
+    if found is None or not found.query_id:
+        raise NoQuery(
+            "Spark does not tell which query has made the batch: write it in the thread that"
+            " foreachBatch calls; elsewhere, and with Spark Connect, pass query=, the id of the"
+            ' query; a program without a query passes query=""'
+        )
+    return found.query_id
 
 
 def run_through(frame: DataFrame) -> None:

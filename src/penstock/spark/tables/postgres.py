@@ -40,7 +40,8 @@ def upsert(
     """Writes the batch; returns False where it was in the table already.
 
     Rows whose boolean column `deleted` is true take the row of their key away; the column itself is
-    not stored. `query` is Spark's query id, and found by itself within foreachBatch.
+    not stored. `query` is Spark's query id, and found by itself within foreachBatch; "" of a
+    program that has no query.
     """
     check_named(frame, keys=keys, deleted=deleted)
     query = query_of(frame) if query is None else query
