@@ -159,7 +159,7 @@ def test_a_throttle_does_not_outlast_moves_that_are_all_refused(
 
     async def begin(cluster: Cluster) -> None:
         with pytest.raises(Refused, match="refused-0"):
-            await begin_moves(cluster, [twice], {}, rate_bytes=SLOW)
+            await begin_moves(cluster, [twice], {}, rate_bytes=SLOW, may_change_factor=True)
 
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP", cluster.bootstrap)
     run_with_cluster(cluster.bootstrap, begin)
