@@ -253,6 +253,33 @@ def test_more_records_than_the_capacity_are_told(tmp_path: Path) -> None:
         assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
 
 
+def test_an_alert_whose_rule_is_switched_off_does_not_fire_for_ever(tmp_path: Path) -> None:
+    alert = "PenstockMessageRate"
+    capacity = {
+        "penstock_alerts_messages_per_second": "1",
+        "penstock_alerts_for_ms": "0",
+        "penstock_alerts_clear_ms": str(HOUR_MS),
+    }
+    with receiver() as hook:
+        with node_with_alerts(tmp_path, hook, **capacity) as node:
+            create(node, "orders")
+
+            def is_in_topic() -> bool:
+                write(node, "orders", 100)
+                return states_in_topic(node).get(f"1/{alert}/") == "firing"
+
+            until("it is in the topic", is_in_topic)
+        with node_with_alerts(tmp_path, hook) as node:
+            until(
+                "its end is in the topic",
+                lambda: states_in_topic(node).get(f"1/{alert}/") == "cleared",
+            )
+            assert hook.until(alert, "cleared")["value"] is None
+        with node_with_alerts(tmp_path, hook) as node:
+            write(node, "orders")
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
 def test_a_transaction_that_is_held_is_told_until_it_ends(tmp_path: Path) -> None:
     alert = "PenstockTransactionOpenTooLong"
     with (

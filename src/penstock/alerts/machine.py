@@ -85,6 +85,9 @@ class Alerts:
             for subject, alert in alerts.items()
         }
 
+    def evaluates(self, rule_name: str) -> bool:
+        return rule_name in self._rules
+
     def firing(self) -> tuple[Alert, ...]:
         return tuple(one for one in self.tracked.values() if one.phase is Phase.FIRING)
 

@@ -9,6 +9,7 @@ may meet records of others: `read_report` gives None for what is no report.
 
 import json
 import math
+from dataclasses import replace
 
 from penstock.alerts.machine import State, Transition
 from penstock.alerts.rule import Scope, Severity
@@ -85,6 +86,18 @@ def report_of(told: Transition, *, node_id: NodeId, is_broker: bool, now_ms: int
         at_ms=now_ms,
         means=rule.means,
         action=rule.action,
+    )
+
+
+def cleared(firing: Report, *, node_id: NodeId, is_broker: bool, now_ms: int) -> Report:
+    """The end of an alert whose rule nobody evaluates any more: there is no figure."""
+    return replace(
+        firing,
+        state=State.CLEARED,
+        node=node_id,
+        is_broker=is_broker,
+        value=None,
+        at_ms=now_ms,
     )
 
 

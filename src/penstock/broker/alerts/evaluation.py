@@ -1,7 +1,8 @@
 """Alerts are evaluated at an interval, and what begins or ends to fire is told.
 
 What was told before this node began, or by the controller before it, is read from the topic, so
-that it is neither told twice nor left as firing for ever.
+that it is neither told twice nor left as firing for ever. What fired by a rule that this node does
+not evaluate any more is told as cleared.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from penstock.alerts.machine import AlertKey, Alerts, State, Transition
-from penstock.alerts.report import Report, report_of
+from penstock.alerts.report import Report, cleared, report_of
 from penstock.alerts.rule import Scope
 from penstock.broker.alerts.figures import FigureSources
 from penstock.model.events import ALERT_CLEARED, ALERT_FIRING
@@ -85,6 +86,8 @@ class Evaluation:
             if one.state is State.FIRING and one.scope in wanted
             if one.scope is Scope.CLUSTER or one.node == self._node_id
         }
+        for key in [one for one in known if not self._alerts.evaluates(one.rule)]:
+            self._clear(known.pop(key))
         self._alerts.adopt(known, now_ms=self._clock.monotonic_ms())
         self._firing |= known
 
@@ -95,23 +98,35 @@ class Evaluation:
         if self._hold is not None:
             self._hold(self._firing.values())
 
-    def _tell(self, transition: Transition) -> None:
-        rule = transition.rule
-        tell(
-            logger,
-            ALERT_FIRING if transition.state is State.FIRING else ALERT_CLEARED,
-            alert=rule.name,
-            severity=rule.severity.value,
-            subject=transition.subject or None,
-            value=transition.value,
-            threshold=rule.threshold,
+    def _clear(self, firing: Report) -> None:
+        self._tell_all(
+            cleared(
+                firing,
+                node_id=self._node_id,
+                is_broker=self._is_broker,
+                now_ms=self._clock.now_ms(),
+            )
         )
+
+    def _tell(self, transition: Transition) -> None:
         report = report_of(
             transition,
             node_id=self._node_id,
             is_broker=self._is_broker,
             now_ms=self._clock.now_ms(),
         )
-        self._firing[AlertKey(rule.name, transition.subject)] = report
+        self._firing[AlertKey(report.alert, report.subject)] = report
+        self._tell_all(report)
+
+    def _tell_all(self, report: Report) -> None:
+        tell(
+            logger,
+            ALERT_FIRING if report.state is State.FIRING else ALERT_CLEARED,
+            alert=report.alert,
+            severity=report.severity.value,
+            subject=report.subject or None,
+            value=report.value,
+            threshold=report.threshold,
+        )
         for told in self._told:
             told(report)
