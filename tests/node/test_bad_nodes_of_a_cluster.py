@@ -158,6 +158,20 @@ def test_voter_whose_metadata_log_is_gone(
     assert contents(tmp_path / "node-3") == before
 
 
+def test_voter_of_several_whose_settings_name_it_alone(voters: FixedVoters, tmp_path: Path) -> None:
+    node = voters.made(3, tmp_path)
+    start(node)
+    assert node.end() == 0
+    before = contents(tmp_path / "node-3")
+    node.log.unlink()
+    alone = {"controller.quorum.voters": f"3@{voters.controller(3)}"}
+    assert refusal(voters.made(3, tmp_path, alone, cluster_id=None)) == (
+        f"{tmp_path}/node-3 is that of one of the voters 1, 2, 3, and these settings would make"
+        " node 3 the only one: name all of them in controller.quorum.voters, as on the other nodes"
+    )
+    assert contents(tmp_path / "node-3") == before
+
+
 def test_majority_that_never_comes(tmp_path: Path) -> None:
     with FixedVoters() as lonely:
         node = lonely.made(1, tmp_path, {"initial.broker.registration.timeout.ms": "1"})

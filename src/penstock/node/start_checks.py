@@ -12,7 +12,12 @@ from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicPartition
 from penstock.model.settings.cluster_node import ClusterNode
 from penstock.node.config import NodeConfig
-from penstock.node.directory_owners import cluster_of, owners_of, refuse_unformatted
+from penstock.node.directory_owners import (
+    ForeignDirectory,
+    cluster_of,
+    owners_of,
+    refuse_unformatted,
+)
 from penstock.node.formatting import METADATA_LOG, refuse_ignored_voters
 from penstock.world.ports import Disk
 
@@ -62,7 +67,23 @@ def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
     )
     refuse_ignored_voters(disk, config.cluster, metadata_directory)
     _refuse_lost_log(disk, config.cluster, metadata_directory)
-    read_quorum_state(disk, f"{metadata_directory}/{METADATA_LOG}")  # raises if it is torn
+    _refuse_fewer_voters(disk, config.cluster, metadata_directory)
+
+
+def _refuse_fewer_voters(disk: Disk, node: ClusterNode, metadata_directory: str) -> None:
+    """One of several fixed voters whose settings name it alone: it would decide without the others.
+    UnreadableQuorumState if the file that names them is torn.
+    """
+    state = read_quorum_state(disk, f"{metadata_directory}/{METADATA_LOG}")
+    if not node.is_only_voter or state is None or state.static_voters is None:
+        return
+    if set(state.static_voters) - {node.node_id}:
+        voters = ", ".join(map(str, sorted(state.static_voters)))
+        raise ForeignDirectory(
+            f"{metadata_directory} is that of one of the voters {voters}, and these settings would"
+            f" make node {node.node_id} the only one: name all of them in controller.quorum.voters,"
+            " as on the other nodes"
+        )
 
 
 def _refuse_lost_log(disk: Disk, node: ClusterNode, metadata_directory: str) -> None:
