@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.source.errors import DataLoss
-from penstock.spark.source.offset_poller import OffsetPoller
-from penstock.spark.source.positions import Offsets
+from penstock.spark.source.offset_poller import Layout, OffsetPoller
+from penstock.spark.source.positions import Offsets, Selection
+from penstock.spark.source.read import TaskPartition
 from penstock.spark.source.stream import StreamDriver, StreamReader
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
@@ -169,6 +171,41 @@ def test_a_high_watermark_that_lags_for_a_moment_is_no_loss(
         driver = StreamDriver(options, poller)
         assert driver.next_end(start, records_max=None, patient=False) == start
         assert lags == []
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_partition_that_metadata_lack_for_a_moment_is_no_loss(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str], fail: str
+) -> None:
+    name = topic(partitions=2)
+    confluent.produce(name, plain(0, 9))
+    options = stream_reader(node.bootstrap, subscribe=name, failOnDataLoss=fail).options
+    start = {TopicPartition(name, 0): Offset(7), TopicPartition(name, 1): Offset(0)}
+    end = start | {TopicPartition(name, 0): Offset(9)}
+    lacking: list[TopicPartition] = []
+
+    class Forgetful(OffsetPoller):
+        """As a broker that has not heard of all partitions yet would have it."""
+
+        def layout(self, selection: Selection) -> Layout:
+            found = super().layout(selection)
+            without = {lacking.pop()} if lacking else set()
+            there = tuple(one for one in found.partitions if one not in without)
+            return replace(found, partitions=there)
+
+    with Forgetful(options) as poller:
+        driver = StreamDriver(options, poller)
+        driver.next_end(end, records_max=None, patient=False)
+        lacking.extend([TopicPartition(name, 0)] * 2)
+        assert driver.next_end(start, records_max=None, patient=False) == end
+        lacking.extend([TopicPartition(name, 0)] * 2)
+        [part] = driver.parts(start, end)
+        assert isinstance(part, TaskPartition)
+        assert [(one.start, one.end) for one in part.ranges] == [(7, 9)]
+        lacking.extend([TopicPartition(name, 0)] * 2)
+        driver.fix_end()
+        assert driver.next_end(start, records_max=None, patient=False) == end
+        assert lacking == []
 
 
 def test_a_query_goes_on_with_the_checkpoint_of_one_that_read_uncommitted(

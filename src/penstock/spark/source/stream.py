@@ -11,7 +11,7 @@ What a checkpoint has read beyond the readable end is not read again: see `plan.
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ from penstock.spark.source.columns import check_schema
 from penstock.spark.source.errors import BadPosition
 from penstock.spark.source.idle import Idle
 from penstock.spark.source.offset_poller import Layout, OffsetPoller
-from penstock.spark.source.options import LimitBy, SourceOptions
+from penstock.spark.source.options import LimitBy, Patience, SourceOptions
 from penstock.spark.source.plan import (
     begins,
     held,
@@ -58,8 +58,9 @@ from penstock.spark.source.read import TaskPartition, read_ranges, report_loss, 
 from penstock.spark.source.time_limit import limited_by_time
 from penstock.world.clock import RealClock
 
-# A high watermark before a checkpoint is believed after so long: a leader that has been replaced
-# and does not know it yet tells an old one.
+# A high watermark before a checkpoint is believed after so long, and so is metadata that lacks a
+# partition which was read: a broker that has been replaced, or has just been started, and does not
+# know it yet tells what is old.
 SHORTER_MS_BELIEVED = 5_000
 SIZES_MS = 10_000  # so long the average size of records is used
 
@@ -169,10 +170,11 @@ class StreamDriver:
         if self._is_idle(start) or self._is_to_be_written_down(start):
             return start
         asked_ms = self._clock.monotonic_ms()
-        layout = self._layout()
-        log_end = self._fixed_end
-        if log_end is None:
+        layout = self._layout(expected=start)
+        if self._fixed_end is None:
             log_end = self.latest_seen = self._poller.latest(layout.partitions)
+        else:
+            log_end = self._fixed_end = self._completed(self._fixed_end, start, layout)
         self._check_checkpoint(start)
         layout, end = self._held(start, log_end, layout)
         found = begins(start, end, earliest=self._earliest(start, end), remade=self._remade(layout))
@@ -189,7 +191,7 @@ class StreamDriver:
 
     def parts(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Also for a batch that another run has planned: the offsets are what counts."""
-        layout = self._layout()
+        layout = self._layout(expected=end)
         there = set(layout.partitions)
         for partition in sorted(set(end) - there):
             report_loss(
@@ -212,6 +214,13 @@ class StreamDriver:
         self._ids.update(layout.ids)
         whole = ranges(found.offsets, kept, ids=layout.ids)
         return [*task_partitions(whole, self.options.tasks)]
+
+    def _completed(self, fixed_end: Offsets, start: Offsets, layout: Layout) -> Offsets:
+        """With partitions that metadata lacked when the end was fixed: nobody knew then what was
+        expected.
+        """
+        lacking = [one for one in layout.partitions if one in start and one not in fixed_end]
+        return fixed_end | self._poller.latest(lacking)
 
     def _looked_up_initial(self) -> Offsets:
         layout = self._layout()
@@ -241,7 +250,7 @@ class StreamDriver:
         """`plan.held`, with high watermarks that are asked for again as long as they lie before the
         start: each time with a new layout, which is returned, and so of the leaders of that moment.
         """
-        patience = replace(self.options.patience, wait_ms_max=SHORTER_MS_BELIEVED)
+        patience = self._patience_with_old_answers
         began_ms = self._clock.monotonic_ms()
         retries = 0
         while True:
@@ -294,13 +303,30 @@ class StreamDriver:
         self._idle = replace(idle, asked_ms=now_ms)
         return True
 
-    def _layout(self) -> Layout:
+    def _layout(self, *, expected: Iterable[TopicPartition] = ()) -> Layout:
+        """Asked for again as long as it lacks a partition that was there before: one that is taken
+        for deleted by mistake would be read again from its first record.
+        """
+        patience = self._patience_with_old_answers
+        began_ms = self._clock.monotonic_ms()
+        retries = 0
         layout = self._poller.layout(self.options.selection)
+        while not set(layout.partitions).issuperset(expected):
+            waited_ms = self._clock.monotonic_ms() - began_ms
+            if patience.is_over(retries=retries, waited_ms=waited_ms):
+                break
+            time.sleep(patience.pause_ms / 1000)
+            retries += 1
+            layout = self._poller.layout(self.options.selection)
         if layout.missing and not self._ids:
             raise BadPosition(f"{layout.missing[0]} does not exist ({self.options.selection})")
         for name, topic_id in layout.ids.items():
             self._ids.setdefault(name, topic_id)
         return layout
+
+    @property
+    def _patience_with_old_answers(self) -> Patience:
+        return replace(self.options.patience, wait_ms_max=SHORTER_MS_BELIEVED)
 
     def _remade(self, layout: Layout) -> list[str]:
         return [name for name, topic_id in layout.ids.items() if self._ids[name] != topic_id]
