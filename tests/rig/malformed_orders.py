@@ -208,6 +208,8 @@ def judge(bootstrap: str, topics: Topics, count: int, *, repaired: bool) -> Verd
     letters: Counter[tuple[int, int]] = Counter()
     for one in committed(bootstrap, topics.dead):
         number, headers = int(one.key() or b"-1"), dict(one.headers() or [])
+        if "penstock.dlq.replayed" in headers:
+            continue  # a receipt
         attempt = int(headers["penstock.dlq.attempt"] or b"0")
         letters[number, attempt] += 1
         verdict.attempts[attempt] += 1
