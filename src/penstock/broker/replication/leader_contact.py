@@ -85,7 +85,9 @@ class LeaderContact:
             tell(logger, FETCHER_DISCONNECTED, leader=self._leader, reason=reason)
         self._failures += 1
         wait_ms = min(RECONNECT_WAIT_MS_MIN << min(self._failures, 10), RECONNECT_WAIT_MS_MAX)
+        hurried = asyncio.ensure_future(self._hurry.wait())
         try:
-            await asyncio.wait_for(self._hurry.wait(), wait_ms / 1000)
-        except TimeoutError:
-            return
+            # Not by `wait_for`: before Python 3.12 it loses a cancellation that comes with the end.
+            await asyncio.wait([hurried], timeout=wait_ms / 1000)
+        finally:
+            hurried.cancel()
