@@ -3,6 +3,7 @@
 bench/stateful_ordeal.py does it at length: more queries, 20 kills at each point, 5 MB a task.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,20 @@ from rig.stateful.word_count import WordCountStory
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
+
+
+@pytest.fixture
+def own_node(tmp_path: Path) -> Iterator[ServedNode]:
+    """Pipelines have their topics by name: others have lines in the one that is counted here."""
+    served = ServedNode(data=tmp_path / "node", settings=TWO_PHASE)
+    served.start()
+    yield served
+    assert served.stop() == 0
+
+
 def test_words_are_counted_once_by_queries_that_are_killed_at_each_point(
-    spark: SparkSession, node: ServedNode, folder: Path
+    spark: SparkSession, own_node: ServedNode, folder: Path
 ) -> None:
     story = WordCountStory(seed=1, words=500)
     victims = [
@@ -29,7 +42,7 @@ def test_words_are_counted_once_by_queries_that_are_killed_at_each_point(
             what=WORD_COUNT,
             where=where,
             place=Place(
-                bootstrap=node.bootstrap,
+                bootstrap=own_node.bootstrap,
                 folder=str(folder / "pipelines"),
                 once=True,
                 batch_records_max=None,
@@ -39,16 +52,16 @@ def test_words_are_counted_once_by_queries_that_are_killed_at_each_point(
         )
         for where in POINTS
     ]
-    prepare(node.bootstrap, story, *(victim.name for victim in victims))
-    feed(node.bootstrap, story.batch())
+    prepare(own_node.bootstrap, story, *(victim.name for victim in victims))
+    feed(own_node.bootstrap, story.batch())
     ordeal = Ordeal(victims, folder=folder / "ordeal", told=print)
     ordeal.kill_once()
-    feed(node.bootstrap, story.batch())
+    feed(own_node.bootstrap, story.batch())
     for victim in victims:
         for query in start_query(spark, victim.what, victim.place, sink=victim.name):
             query.awaitTermination()
-        left = [one for one in open_transactions(node.bootstrap) if one.startswith(victim.name)]
-        found = states(node.bootstrap, victim.name, story)
+        left = [one for one in open_transactions(own_node.bootstrap) if one.startswith(victim.name)]
+        found = states(own_node.bootstrap, victim.name, story)
         verdict = story.truth.judge(found, left_open=len(left))
         assert verdict.is_good, f"{victim.name}: {verdict}"
         assert verdict.found > 900
