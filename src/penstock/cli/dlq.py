@@ -13,6 +13,7 @@ from penstock.cli.dlq_show import json_line, show_counts, show_found, show_repla
 from penstock.cli.options import cluster_options, record_options
 from penstock.cli.show import print_json
 from penstock.client.network.cluster import Cluster
+from penstock.model.topic_name import REPLAY_GROUP
 
 SHOWN = 50
 
@@ -137,4 +138,4 @@ def replay(
 
 
 def default_group(topic: str) -> str:
-    return f"penstock-dlq-{topic}"
+    return f"{REPLAY_GROUP}{topic}"

@@ -1,6 +1,7 @@
 """What cannot be done keeps nothing else from its turn, in its own shard and in others."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from penstock.wire.messages.coordinator_records.group_metadata import (
 from rig.services import NODE, OTHER, Broker
 
 PATIENCE_SECONDS = 120.0
+KeepTime = Callable[[LedShard], bool]
 
 
 def journal_of(broker: Broker, partition: Partition) -> PartitionJournal[GroupRecord]:
@@ -40,52 +42,60 @@ def led_shard(broker: Broker, partition: Partition) -> LedShard:
     return LedShard(partition, journal_of(broker, partition), has_opened=lambda _: None)
 
 
-def test_a_shard_that_is_never_done_leaves_the_next_one_its_turn(tmp_path: Path) -> None:
-    async def scenario() -> None:
+def run_shards(
+    tmp_path: Path, make_keep_time: Callable[[Broker, LedShards[LedShard], asyncio.Event], KeepTime]
+) -> bool:
+    """Two shards that are open keep time until the event is set; whether it was."""
+
+    async def scenario() -> bool:
         broker = Broker(tmp_path)
         broker.create_topic(OFFSETS_TOPIC, partitions=2)
-        second_had_its_turn = asyncio.Event()
+        seen = asyncio.Event()
 
         async def load(led: LedShard) -> None:
             led.host.opened()
 
-        def keep_time(led: LedShard) -> bool:
-            if led.host.partition is broker.partition(OFFSETS_TOPIC, 0):
-                return True
-            second_had_its_turn.set()
-            return False
-
-        shards = LedShards(
+        shards: LedShards[LedShard] = LedShards(
             OFFSETS_TOPIC,
             partitions=broker.partitions,
             clock=broker.world.clock,
             lead=partial(led_shard, broker),
             load=load,
-            keep_time=keep_time,
+            keep_time=lambda led: keep_time(led),
         )
+        keep_time = make_keep_time(broker, shards, seen)
         shards.follow(broker.services.image)
+        for led in shards:
+            led.host.opened()
         running = asyncio.ensure_future(shards.run())
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await second_had_its_turn.wait()
+        await asyncio.wait([asyncio.ensure_future(seen.wait())], timeout=PATIENCE_SECONDS)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         shards.close()
         broker.close()
+        return seen.is_set()
 
-    asyncio.run(scenario())
+    return asyncio.run(scenario())
+
+
+def test_a_shard_that_is_never_done_leaves_the_next_one_its_turn(tmp_path: Path) -> None:
+    def make(broker: Broker, _: LedShards[LedShard], had_its_turn: asyncio.Event) -> KeepTime:
+        def keep_time(led: LedShard) -> bool:
+            if led.host.partition is broker.partition(OFFSETS_TOPIC, 0):
+                return True
+            had_its_turn.set()
+            return False
+
+        return keep_time
+
+    assert run_shards(tmp_path, make)
 
 
 def test_a_shard_that_opens_while_another_has_its_turn_is_looked_at_again(tmp_path: Path) -> None:
     """No deadline tells of what is to be done in it, such as markers that have to be sent."""
 
-    async def scenario() -> None:
-        broker = Broker(tmp_path)
-        broker.create_topic(OFFSETS_TOPIC, partitions=2)
+    def make(broker: Broker, shards: LedShards[LedShard], again: asyncio.Event) -> KeepTime:
         has_opened = False
-        was_looked_at_again = asyncio.Event()
-
-        async def load(led: LedShard) -> None:
-            led.host.opened()
 
         def open_first() -> None:
             nonlocal has_opened
@@ -95,33 +105,16 @@ def test_a_shard_that_opens_while_another_has_its_turn_is_looked_at_again(tmp_pa
         def keep_time(led: LedShard) -> bool:
             if led.host.partition is broker.partition(OFFSETS_TOPIC, 0):
                 if has_opened:
-                    was_looked_at_again.set()
+                    again.set()
                 return False
             if has_opened:
                 return False
             asyncio.get_running_loop().call_soon(open_first)
             return True
 
-        shards = LedShards(
-            OFFSETS_TOPIC,
-            partitions=broker.partitions,
-            clock=broker.world.clock,
-            lead=partial(led_shard, broker),
-            load=load,
-            keep_time=keep_time,
-        )
-        shards.follow(broker.services.image)
-        for led in shards:
-            led.host.opened()
-        running = asyncio.ensure_future(shards.run())
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await was_looked_at_again.wait()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        shards.close()
-        broker.close()
+        return keep_time
 
-    asyncio.run(scenario())
+    assert run_shards(tmp_path, make)
 
 
 def test_what_is_due_and_too_large_to_be_journalled_lets_what_is_due_behind_it_pass(

@@ -101,9 +101,7 @@ class Partitions:
         self._followed: dict[str, dict[int, Follower]] = {}
         self._offline: set[TopicPartition] = set()
         self._without_room: set[TopicPartition] = set()  # of those, whose disk was full
-        self._damaged: set[TopicPartition] = (
-            set()
-        )  # of those, whose files are corrupt, or unreadable
+        self._damaged: set[TopicPartition] = set()  # of those, whose files cannot be read
         self._full_logged_ms: dict[str, int] = {}  # by directory
         self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
@@ -177,7 +175,7 @@ class Partitions:
         return len(self._offline)
 
     def is_damaged(self, name: TopicPartition) -> bool:
-        """Whether the replica here is offline because its files are corrupt, or unreadable."""
+        """Whether the replica here is offline because its files cannot be read."""
         return name in self._damaged
 
     def without_room(self) -> tuple[TopicImage, ...]:

@@ -4,8 +4,8 @@ Only the present leader may, in its leader epoch, knowing the latest partition e
 asks for follows from what it knows. A replica joins only as the process that the leader has seen:
 one that has restarted meanwhile, is fenced, shuts down or has lost its log directory is refused
 (KIP-841, KIP-903). A refusal is final: the same request does not succeed later. A leader that was
-elected uncleanly says that it has recovered before, or while, the set grows. A set that
-holds the target of a reassignment completes it: the leader may be another one then.
+elected uncleanly says that it has recovered before, or while, the set grows. A set that holds the
+target of a reassignment completes it: the leader may be another one then.
 """
 
 from penstock.machine.decision import Decision
