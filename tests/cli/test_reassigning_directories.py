@@ -58,6 +58,8 @@ class Moving:
         self._folder = folder
         create_on(cluster.addresses[1], self.topic, [[1]], {"min.insync.replicas": "1"})
         until("the topic is in sync", lambda: is_in_sync(cluster, self.topic))
+        # A node of Apache Kafka answers Metadata by a new image before it makes the logs in it.
+        until("its log is made", self.places)
 
     def write(self, count: int) -> None:
         write(self.cluster.bootstrap, self.topic, count)
