@@ -265,6 +265,7 @@ def test_a_capture_waits_for_a_slot_that_another_reads(
 ) -> None:
     monkeypatch.setattr(replication_stream, "SLOT_ATTEMPTS_MAX", 2)
     monkeypatch.setattr(capture_module, "TROUBLE_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(capture_module, "PROOF_SECONDS", 600)  # it does not notice the newer one
     feed(postgres, 1, transactions_max=2)
     source = source_of(postgres, *topics)
     reads, waited, ended = threading.Event(), threading.Event(), threading.Event()

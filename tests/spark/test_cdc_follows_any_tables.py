@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psycopg
@@ -12,11 +14,22 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import AbortOnly, Fenced
+from penstock.client.produce.transactional_producer import TransactionalProducer
+from penstock.spark.connection import connect
+from penstock.spark.options import ConnectionOptions
+from penstock.spark.pipelines.cdc import capture as capture_module
 from penstock.spark.pipelines.cdc import change_writer
-from penstock.spark.pipelines.cdc.capture import capture
-from penstock.spark.pipelines.cdc.change_writer import KeyChanged
+from penstock.spark.pipelines.cdc.capture import (
+    OlderDatabase,
+    capture,
+    keep_capturing,
+    last_position,
+)
+from penstock.spark.pipelines.cdc.change_writer import KeyChanged, send_position
 from penstock.spark.pipelines.cdc.database import WrongReplicaIdentity
 from penstock.spark.pipelines.cdc.source import Source
+from rig.cluster_questions import until
 from rig.serve import ServedNode
 from rig.shop_table import place_in_log
 from rig.sink_output import committed_records, open_transactional_ids
@@ -34,6 +47,7 @@ TABLES = """
     INSERT INTO people VALUES ('00000000-0000-0000-0000-000000000001', 'Ada', '["x"]', true);
 """
 Topic = Callable[..., str]
+WAIT_SECONDS = 120
 
 
 def source_of(dsn: str, topic: Topic, *tables: str) -> Source:
@@ -120,6 +134,63 @@ def test_a_table_that_is_added_later_begins_with_its_rows(
     execute(postgres, "DELETE FROM people")
     capture(both, node.bootstrap)
     assert rows(node, both.topics["public.people"]) == {}
+
+
+def test_an_older_capture_lets_go_of_nothing_that_a_newer_one_with_more_tables_needs(
+    node: ServedNode, postgres: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_module, "PROOF_SECONDS", 0.5)
+    monkeypatch.setattr(capture_module, "TROUBLE_PAUSE_SECONDS", 0.1)
+    execute(postgres, TABLES)
+    both = source_of(postgres, topic, "sales.orders", "public.people")
+    first = replace(both, topics={"sales.orders": both.topics["sales.orders"]})
+    capture(first, node.bootstrap)
+    reads, ends = threading.Event(), threading.Event()
+
+    def older_goes_on() -> bool:
+        reads.set()
+        return not ends.is_set()
+
+    with ThreadPoolExecutor(2) as pool:
+        older = pool.submit(capture, first, node.bootstrap, older_goes_on)
+        assert reads.wait(WAIT_SECONDS)
+        newer = pool.submit(
+            keep_capturing, both, node.bootstrap, lambda: not ends.is_set() or older.running()
+        )
+        people = both.topics["public.people"]
+        until("the rows are there", lambda: len(rows(node, people)) == 1)
+        # The older one reads this from the slot, of which it is still the only reader.
+        execute(postgres, "INSERT INTO people VALUES (gen_random_uuid(), 'Grace', '[]', true)")
+        try:
+            with pytest.raises((Fenced, AbortOnly), match="PRODUCER"):
+                older.result(WAIT_SECONDS)
+            until("the new row is there too", lambda: len(rows(node, people)) == 2)
+        finally:
+            ends.set()
+        newer.result(WAIT_SECONDS)
+
+
+def test_a_database_that_was_set_back_is_not_taken_for_captured(
+    node: ServedNode, postgres: str, topic: Topic
+) -> None:
+    execute(postgres, TABLES)
+    source = source_of(postgres, topic, "sales.orders")
+    capture(source, node.bootstrap)
+    asyncio.run(write_position_ahead(source, node.bootstrap))
+    with pytest.raises(OlderDatabase, match="FFFFFFFF/0: it was set back, as by a backup"):
+        capture(source, node.bootstrap)
+
+
+async def write_position_ahead(source: Source, bootstrap: str) -> None:
+    """As if the log had been much longer when it was captured."""
+    async with (
+        connect(ConnectionOptions(bootstrap=bootstrap)) as cluster,
+        TransactionalProducer(cluster, source.transactional_id) as producer,
+    ):
+        known = await last_position(cluster, source)
+        assert known is not None
+        async with producer.transaction():
+            await send_position(producer, source, replace(known, lsn=0xFFFFFFFF << 32))
 
 
 def test_rows_that_went_while_a_table_was_left_out_are_gone(

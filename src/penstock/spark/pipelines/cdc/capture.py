@@ -9,7 +9,8 @@ server, whose `wal_level` must be `logical`.
 
 A capture that dies after `write` finds the position in the cluster and passes over what is there
 already; one that dies before has written nothing. The transactional id keeps a second one of the
-same name from writing: the newer fences the older, and reads the position only then.
+same name from writing: the newer fences the older, and reads the position only then. The older may
+know fewer tables, so it confirms nothing before a transaction has shown that no newer one began.
 
 A table that the cluster has no position of begins with its rows as they are: for the first tables a
 new slot is made, for later ones a temporary one beside it, whose snapshot says from which
@@ -60,7 +61,13 @@ from penstock.spark.pipelines.cdc.database import (
     type_names,
     unpublished,
 )
-from penstock.spark.pipelines.cdc.pgoutput import CapturedTable, Decoder, Kind, lsn_number
+from penstock.spark.pipelines.cdc.pgoutput import (
+    CapturedTable,
+    Decoder,
+    Kind,
+    lsn_number,
+    lsn_text,
+)
 from penstock.spark.pipelines.cdc.record import (
     KnownSchema,
     Position,
@@ -85,6 +92,7 @@ from penstock.spark.tables.errors import DatabaseUnreachable
 
 TRANSACTION_MS_MAX = 900_000  # as much as brokers allow by default: the rows of a large table
 WAIT_SECONDS = 0.2
+PROOF_SECONDS = 5.0  # between transactions that only show that no newer capture has begun
 TROUBLE_PAUSE_SECONDS = 2.0
 RULES = TransactionRules(timeout_ms=TRANSACTION_MS_MAX)
 
@@ -105,6 +113,10 @@ DROP = """
 """
 
 LOG = logging.getLogger(__name__)
+
+
+class OlderDatabase(PenstockError):
+    """The database's log ends before what was captured: its changes would be passed over."""
 
 
 class OtherDatabase(PenstockError):
@@ -212,7 +224,8 @@ async def _follow(
     goes_on: Callable[[], bool],
 ) -> None:
     """Writes what the server sends, until all up to `until` is written and nobody goes on."""
-    reached = 0
+    clock = asyncio.get_running_loop().time
+    reached, proof_due = 0, clock() + PROOF_SECONDS
     while reached < until or goes_on():
         sent = await stream.next(0 if writer.is_open and writer.is_between else WAIT_SECONDS)
         match sent:
@@ -221,12 +234,18 @@ async def _follow(
                     await writer.take(event)
                 if writer.is_full:
                     await _commit(stream, writer)
-            case Reached(lsn):
-                if writer.is_between:
-                    # All before it is in the cluster then, or not for us.
-                    await _commit(stream, writer)
+            case Reached(lsn) if writer.is_between:
+                # All before it is in the cluster after the commit, or not for us.
+                is_newest = await _commit(stream, writer)
+                is_due = sent.is_urgent or clock() >= proof_due or reached < until <= lsn
+                if not is_newest and is_due and not stream.is_confirmed(lsn):
+                    await writer.prove_newest()
+                    is_newest, proof_due = True, clock() + PROOF_SECONDS
+                if is_newest:
                     await stream.confirm(lsn)
-                    reached = lsn
+                reached = lsn
+            case Reached():
+                pass
             case None if writer.is_between and writer.is_open:
                 await _commit(stream, writer)
             case None if reached < until:
@@ -235,10 +254,12 @@ async def _follow(
                 pass
 
 
-async def _commit(stream: ReplicationStream, writer: ChangeWriter) -> None:
+async def _commit(stream: ReplicationStream, writer: ChangeWriter) -> bool:
+    """Whether anything was committed."""
     end_lsn = await writer.commit()
     if end_lsn is not None:
         await stream.confirm(end_lsn)
+    return end_lsn is not None
 
 
 def _decoder(begun: Begun) -> Decoder:
@@ -284,6 +305,7 @@ async def _begin(
                 f"topic {source.positions} holds positions of another database (system/name "
                 f"{known.database}) than {database}: give this one topics of its own"
             )
+        await _check_not_older(connection, source, known)
         known = await _forget_tables(producer, connection, source, known)
     await publish(connection, source)
     types = await type_names(connection)
@@ -301,6 +323,17 @@ async def _begin(
     for table, form in fresh.items():
         schemas[table] = KnownSchema(columns=form.columns, key=form.key)
     return Begun(position=position, schemas=schemas, forms=forms, types=types)
+
+
+async def _check_not_older(connection: Connection, source: Source, known: Position) -> None:
+    captured = max([known.lsn, *(known.tables or {}).values()])
+    end = await text(connection, LOG_END)
+    if captured > lsn_number(end):
+        raise OlderDatabase(
+            f"the log of the database ends at {end}, and topic {source.positions} has captured it "
+            f"up to {lsn_text(captured)}: it was set back, as by a backup. Start over with other "
+            "topics"
+        )
 
 
 async def _forget_tables(

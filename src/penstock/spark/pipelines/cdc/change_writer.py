@@ -104,20 +104,29 @@ class ChangeWriter:
                 assert_never(event)
 
     async def commit(self) -> int | None:
-        """Commits what is open, and returns where the rest of the log begins; None: nothing new."""
+        """Commits what is open, and returns where the rest of the log begins; None: nothing is."""
         assert self.is_between
         commit, self._commit = self._commit, None
-        if commit is None:
+        if not self._is_open:
             return None
-        if self._is_open:
-            position = replace(self._written, lsn=commit.commit_lsn)
-            await send_position(self._producer, self._source, position)
-            await self._producer.commit()
-            self._written = position
-            self.captured += self._open_changes
-            self._is_open, self._open_changes = False, 0
-            self._open_keys.clear()
+        assert commit is not None
+        await self._commit_at(replace(self._written, lsn=commit.commit_lsn))
+        self.captured += self._open_changes
+        self._open_changes = 0
+        self._open_keys.clear()
         return commit.end_lsn
+
+    async def prove_newest(self) -> None:
+        """A transaction that changes nothing: fails if a newer capture of this name has begun."""
+        assert not self._is_open
+        await self._open()
+        await self._commit_at(self._written)
+
+    async def _commit_at(self, position: Position) -> None:
+        await send_position(self._producer, self._source, position)
+        await self._producer.commit()
+        self._written = position
+        self._is_open = False
 
     async def _send_change(self, change: Change) -> None:
         topic, key = self._source.topics[change.table], key_of(change)

@@ -52,6 +52,7 @@ class Reached:
     """All that was committed up to here has been sent, unless a transaction is being sent."""
 
     lsn: int
+    is_urgent: bool = False  # the server waits for it to be confirmed, such as one that stops
 
 
 class ReplicationStream:
@@ -88,11 +89,14 @@ class ReplicationStream:
             lsn, _, wants_reply = ALIVE.unpack_from(data, 1)
             if wants_reply:
                 await self._reply()
-            return Reached(lsn)
+            return Reached(lsn, is_urgent=bool(wants_reply))
+
+    def is_confirmed(self, lsn: int) -> bool:
+        return lsn <= self._confirmed_lsn
 
     async def confirm(self, lsn: int) -> None:
         """The server may forget everything up to here."""
-        if lsn > self._confirmed_lsn:
+        if not self.is_confirmed(lsn):
             self._confirmed_lsn = lsn
             await self._reply()
 

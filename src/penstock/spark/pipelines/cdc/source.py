@@ -9,6 +9,7 @@ from penstock.model.error import PenstockError
 
 DEFAULT_SCHEMA = "public"
 NOT_IN_NAMES = re.compile(r"[^a-z0-9_]")
+NAME_LENGTH_MAX = 40  # of 63 that PostgreSQL allows: penstock_NAME_CLUSTER_rows is a slot's
 
 
 class BadSource(PenstockError):
@@ -36,11 +37,20 @@ def source_of(dsn: str, tables: Iterable[str], *, prefix: str) -> Source:
         raise BadSource(f"table {twice[0]} is named twice")
     return Source(
         dsn=dsn,
-        name=f"penstock_{NOT_IN_NAMES.sub('_', prefix.lower())}",
+        name=f"penstock_{_name_part(prefix)}",
         topics={name: f"{prefix}.{name}" for name in names},
         positions=f"{prefix}.positions",
         events=f"{prefix}.events",
     )
+
+
+def _name_part(prefix: str) -> str:
+    """The prefix in characters that PostgreSQL takes; no two of them have the same."""
+    plain = NOT_IN_NAMES.sub("_", prefix.lower())
+    if plain == prefix and len(plain) <= NAME_LENGTH_MAX:
+        return plain
+    digest = _digest(prefix)
+    return f"{plain[: NAME_LENGTH_MAX - 1 - len(digest)]}_{digest}"
 
 
 def whole_name(table: str) -> str:
@@ -53,4 +63,8 @@ def whole_name(table: str) -> str:
 
 def slot_name(source: Source, cluster_id: str) -> str:
     """A name that PostgreSQL takes: cluster ids have characters that it does not."""
-    return f"{source.name}_{hashlib.sha256(cluster_id.encode()).hexdigest()[:8]}"
+    return f"{source.name}_{_digest(cluster_id)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
