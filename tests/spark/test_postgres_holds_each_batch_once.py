@@ -2,6 +2,8 @@
 
 import json
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -21,6 +23,7 @@ from penstock.spark.tables.errors import (
     WrongColumns,
     WrongKeys,
 )
+from penstock.spark.tables.postgres_text import csv_chunks
 
 FIRST, SECOND = "first-query", "second-query"
 STOCK = "CREATE TABLE stock (sku text PRIMARY KEY, level int, note text DEFAULT 'none')"
@@ -115,6 +118,38 @@ def test_a_driver_left_behind_waits_and_then_writes_nothing(dsn: str) -> None:
         thread.join(120)
     assert [type(one) for one in outcome] == [OlderBatch]
     assert stored(dsn) == [("a", 4)]
+
+
+def test_a_driver_that_stands_still_while_it_copies_keeps_nobody_waiting(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = Batch(app="stock", query=FIRST, batch_id=0)
+    rows = pyarrow.table({"sku": ["a"], "level": [1]})
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def slow_for_the_first(table: pyarrow.Table) -> Iterator[bytes]:
+        if threading.current_thread() is not threading.main_thread():
+            stands.set()
+            assert goes_on.wait(120)
+        yield from csv_chunks(table)
+
+    def merge() -> bool:
+        with postgres_table.connect(dsn) as connection:
+            return postgres_table.merge_rows(connection, TARGET, batch, rows)
+
+    monkeypatch.setattr(postgres_table, "csv_chunks", slow_for_the_first)
+    monkeypatch.setattr(postgres_table, "LOCK_SECONDS_MAX", 5)
+    with postgres_table.connect(dsn) as connection:
+        assert not postgres_table.is_written(connection, TARGET, batch)
+    with ThreadPoolExecutor(1) as pool:
+        still = pool.submit(merge)
+        assert stands.wait(120)
+        try:
+            assert merge()
+        finally:
+            goes_on.set()
+        assert not still.result(120)
+    assert stored(dsn) == [("a", 1)]
 
 
 def test_deleted_rows_go(spark: SparkSession, dsn: str) -> None:

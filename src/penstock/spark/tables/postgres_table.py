@@ -124,12 +124,14 @@ def merge_rows(connection: Connection, target: Target, batch: Batch, rows: pyarr
 def _merge_rows(connection: Connection, target: Target, batch: Batch, rows: pyarrow.Table) -> bool:
     connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS_MAX}s'")
     connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_SECONDS_MAX}s'")
+    # Before the lock: the server does not take a driver that stands still within COPY for idle.
+    if rows.num_rows:
+        _copy(connection, target, rows)
     names = {"app": batch.app, "target": target.table, "query": batch.query}
     connection.execute(ENTER_APP, names)
     if _is_written(connection, target, batch, locked=True):
         return False
     if rows.num_rows:
-        _copy(connection, target, rows)
         _merge(connection, target, [name for name in rows.column_names if name != target.deleted])
     connection.execute(REMEMBER, {**names, "batch_id": batch.batch_id})
     return True
