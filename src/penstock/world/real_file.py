@@ -216,7 +216,7 @@ class RealFile:
         """Refuses every write from now on; the error to tell those who waited for the sync."""
         self._spoiled = True
         self._descriptors.failures.note(self.path)
-        return disk_error(self.path, error)
+        return DiskError(self.path, error.strerror or str(error))  # also if room was what lacked
 
     def release(self) -> None:
         """Gives the descriptor back; a file that is not closed opens another when it needs one."""

@@ -3,13 +3,15 @@
     append, append, append     want, want, want      -> one round: one fsync a file
     append, append ...         while it runs         -> the next round
 
-A round takes every partition that wants a sync by then, notes where its log ends, syncs all files
+A round takes the partitions that want a sync by then, notes where their logs end, syncs all files
 at once and moves the recovery points; acks and readers that waited for them go on. All syncs of
-partition logs go through here, those of housekeeping too, so there is one of a log at a time.
+partition logs go through here, those of housekeeping too, so there is one of a log at a time. All
+files of a round are open until they are synced: beyond ROUND_FILES_MAX it is for the next one.
 
 A failed sync is final: the kernel has dropped what it could not write, so a second attempt would
 succeed without having written it. The directory goes offline (`failed`). A disk that is merely
-full fails no sync; what cannot be noted beside the log for want of room is tried again later.
+full fails no sync; what cannot be noted beside the log for want of room, or cannot be opened for
+want of descriptors, is tried again later.
 """
 
 import asyncio
@@ -26,6 +28,7 @@ from penstock.world.tasks import TaskGroup
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
+ROUND_FILES_MAX = 256
 
 
 class Syncing:
@@ -61,26 +64,37 @@ class Syncing:
         """Rounds, one after the other, until cancelled."""
         while True:
             await self._any_wanted.wait()
-            await self.sync_wanted()
+            await self._sync_round()
 
     async def sync_wanted(self) -> None:
-        """One round."""
-        wanted, self._wanted = self._wanted, {}
-        self._any_wanted.clear()
+        """As many rounds as it takes."""
+        while self._wanted:
+            await self._sync_round()
+
+    async def _sync_round(self) -> None:
         round_: list[tuple[Replica, PartitionLog, Offset]] = []
         files: list[File] = []
         try:
             # One step up to the await: the files are those that hold the logs up to these ends.
-            for partition in wanted:
+            while self._wanted and len(files) < ROUND_FILES_MAX:
+                partition = next(iter(self._wanted))
+                del self._wanted[partition]
                 if partition.has_ended:
                     self._unnoted.discard(partition)
                 else:
                     log = partition.log
                     round_.append((partition, log, log.end_offset))
                     files += log.unsynced_files()
+            if not self._wanted:
+                self._any_wanted.clear()
             await self._disk.sync(files)
         except DiskError as error:
-            self._failed(error)
+            if not error.full:
+                self._failed(error)
+                return
+            logger.error("synced=later reason=%s", error)
+            for partition, log, _ in round_:
+                self._try_again(partition, log)
             return
         for partition, log, end_offset in round_:
             if not log.is_closed:  # as it is when its partition has got another one meanwhile
@@ -96,11 +110,14 @@ class Syncing:
             if partition not in self._unnoted:
                 self._unnoted.add(partition)
                 logger.error("partition=%s synced=unnoted reason=%s", partition.name, error)
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._want_again, partition, log)
+            self._try_again(partition, log)
             return
         self._unnoted.discard(partition)
         if not partition.has_ended:
             self._synced(partition)
+
+    def _try_again(self, partition: Replica, log: PartitionLog) -> None:
+        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._want_again, partition, log)
 
     def _want_again(self, partition: Replica, log: PartitionLog) -> None:
         if partition.log is log:

@@ -1,0 +1,76 @@
+"""Syncs of very many logs at once live with the descriptors that there are."""
+
+import asyncio
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.partitions import syncing
+from penstock.world.disk import RealDisk
+from rig.produced import NOW_MS, produced
+from rig.services import Broker
+
+PARTITIONS = 150
+FEW = 60
+
+
+@contextmanager
+def few_descriptors() -> Iterator[None]:
+    """This process may open FEW more files."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + FEW, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    one = Broker(tmp_path, disk=RealDisk(open_files_max=8), directories=("only",))
+    one.create_topic("t", PARTITIONS)
+    for index in range(PARTITIONS):
+        one.partition("t", index).append(produced(), all_acks=False, now_ms=NOW_MS)
+    yield one
+    one.directories.abandon()
+
+
+def want_all(broker: Broker) -> None:
+    for index in range(PARTITIONS):
+        broker.partitions.want_sync(broker.partition("t", index))
+
+
+def unsynced(broker: Broker) -> int:
+    points = [broker.partition("t", index).log.recovery_point for index in range(PARTITIONS)]
+    return points.count(0)
+
+
+def test_a_round_opens_no_more_than_it_may(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syncing, "ROUND_FILES_MAX", FEW // 2)
+    want_all(broker)
+    with few_descriptors():
+        asyncio.run(broker.partitions.sync_wanted())
+    assert unsynced(broker) == 0
+
+
+def test_a_want_of_descriptors_is_no_failed_disk(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing, "RETRY_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        with few_descriptors():
+            await broker.partitions.sync_wanted()
+        assert unsynced(broker) == PARTITIONS
+        assert not broker.directories.failed
+        async with asyncio.timeout(60):
+            while unsynced(broker):
+                await asyncio.sleep(0.01)
+                await broker.partitions.sync_wanted()
+
+    want_all(broker)
+    asyncio.run(scenario())
