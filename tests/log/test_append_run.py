@@ -330,6 +330,22 @@ def test_full_disk_leaves_a_log_empty_that_begins_inside_of_a_batch() -> None:
     assert (log.start_offset, log.end_offset) == (13, 15)
 
 
+@pytest.mark.parametrize("fail_at", range(20))
+def test_a_full_disk_in_between_is_no_matter_of_room_alone(fail_at: int) -> None:
+    """Without its segment a log is of no use: its directory is to be given up, and restarted."""
+    disk = MemoryDisk()
+    log = open_log(disk, settings=ONE_SEGMENT).log
+    log.truncate_fully_and_start_at(Offset(13))
+    disk.faults.calls, disk.faults.fail_at = 0, fail_at
+    try:
+        follow(log, make_batch(10, 5))
+    except DiskError as error:
+        assert not error.full or log.segments
+    again = open_log(disk.after_kill()).log
+    assert again.start_offset == 13
+    again.check()
+
+
 def calls_of_first_batch() -> int:
     """How often the disk is changed in the test above; the last time is the write of the batch."""
     disk = MemoryDisk()

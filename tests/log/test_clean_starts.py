@@ -132,6 +132,32 @@ def test_no_segment_is_dropped_behind_one_that_lacks_committed_records() -> None
     assert again.clean_epoch(BOOT) == EPOCH
 
 
+def test_killed_at_any_call_a_log_that_begins_further_up_has_lost_nothing() -> None:
+    """All below its new start is deleted, so nothing can be missing there."""
+    for crash_at in range(CALLS_MAX):
+        disk = formatted()
+        directory, log = running(disk)
+        log.note_watermark(Offset(50))
+        directory.save_checkpoints()
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        crashed = False
+        try:
+            log.truncate_fully_and_start_at(Offset(5_000))
+        except Crashed:
+            crashed = True
+        left = disk.after_kill()
+        has_segment = any(name.endswith(".log") for name in left.names(FOLDER))
+        again = LogDirectory.open(disk=left, path="/data", boot_id=BOOT)
+        assert again.open_found(again.partitions_found(), now_ms=NOW_MS) == []
+        found = again.logs[PARTITION]
+        assert (found.start_offset, found.end_offset) in [(0, 60), (5_000, 5_000)]
+        # Without any segment it may have been wiped.
+        assert again.clean_epoch(BOOT) == (EPOCH if has_segment else None)
+        if not crashed:
+            return
+    pytest.fail(f"the scenario takes more than {CALLS_MAX} calls")
+
+
 def test_a_log_that_a_power_loss_has_cut_below_its_high_watermark_is_opened() -> None:
     disk = formatted()
     directory, log = running(disk)

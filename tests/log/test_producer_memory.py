@@ -1,5 +1,6 @@
 """What a log remembers of idempotent producers, and that it remembers the same after a restart."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,27 @@ def test_sequence_begins_again_after_the_largest() -> None:
     assert (memory.base_sequence, memory.last_sequence) == (2**31 - 2, 0)
     found = decode_snapshot(encode_snapshot(log.producers.by_id))
     assert found[SEVEN].batches == [memory]
+
+
+@pytest.mark.parametrize("stop", ["clean", "kill"])
+def test_a_producer_outlives_its_records(stop: str) -> None:
+    """Its last batch may come again, though what came first was deleted, and the node restarted."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    put(opened.log, 7, 0, 3)
+    opened.log.roll()
+    opened.log.advance_start(opened.log.end_offset)
+    while opened.log.drop_oldest():
+        pass
+    before = opened.log.producers.by_id[SEVEN]
+    if stop == "clean":
+        opened.directory.close()
+    else:
+        disk = disk.after_kill()
+    again = open_log(disk).log
+    assert again.start_offset == again.end_offset == 3
+    assert again.producers.by_id[SEVEN] == before
+    again.check()
 
 
 def test_memory_after_a_kill_is_that_of_the_log() -> None:

@@ -113,9 +113,12 @@ class LogMemory:
     def begin_replay(self, producers: ProducerStates, until_offset: Offset) -> Offset:
         """Sets `producers` to what they were at the newest snapshot, at or below `until_offset`, or
         at the start of the log; returns where that is.
+
+        A snapshot counts though all records before it are deleted: a producer may still repeat its
+        last batch.
         """
         found = self.snapshots.newest(until_offset)
-        if found is None or found[0] <= self.start_offset:
+        if found is None:
             producers.clear(min(self.start_offset, until_offset))
         else:
             producers.restore(found[1], found[0])

@@ -85,6 +85,13 @@ def open_log(
     )
 
 
+def _not_deleted(offset: Offset, left: LeftBehind) -> Offset:
+    """Up to where records must be there: none, if all below the offset are deleted. A log that is
+    emptied to begin further up has its new start first, and then loses its segments one by one.
+    """
+    return FIRST_OFFSET if offset <= left.start_offset else offset
+
+
 def _load_parts(
     disk: Disk,
     directory: str,
@@ -116,13 +123,17 @@ def _load_parts(
         start_offset=max(left.start_offset, segments[0].base_offset),
         producer_expiry_ms=producer_expiry_ms,
     )
+    if fresh:
+        memory.snapshots.remove_all()
+    else:
+        memory.snapshots.remove_below(segments[0].base_offset)
     if left.watermark is not None:
         memory.producers.note_ended(left.watermark)
     found = load(
         segments,
         clean=left.clean or fresh,
-        recovery_point=left.recovery_point,
-        committed=FIRST_OFFSET if fresh else left.committed,
+        recovery_point=_not_deleted(left.recovery_point, left),
+        committed=FIRST_OFFSET if fresh else _not_deleted(left.committed, left),
         is_end_torn_at_most=left.is_end_torn_at_most,
         cleaned_offset=FIRST_OFFSET if left.cleaned_offset is None else left.cleaned_offset,
         settings=settings,

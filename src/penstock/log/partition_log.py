@@ -479,7 +479,7 @@ class PartitionLog:
             self._durability.segment_gone(self._segments.retire_first())
         self.epochs.truncate_start(self.start_offset)
         first = min(self.start_offset, self.segments[0].base_offset)
-        self._durability.unsynced.forget(*self._memory.snapshots.remove_until(first))
+        self._durability.unsynced.forget(*self._memory.snapshots.remove_below(first))
         return self._segments.starts_below(self.start_offset)
 
     def _drop_all(self, offset: Offset, *, known_until: Offset) -> None:
@@ -517,15 +517,18 @@ class PartitionLog:
         """
         assert offset < self.start_offset == self.end_offset, (offset, self.end_offset)
         self._prepare_cut(offset)
-        remove_all(self._segments, self._memory, self._durability)
-        begin_anew(
-            self._segments,
-            self._memory,
-            self._durability,
-            offset=offset,
-            known_until=self.end_offset,
-            now_ms=self._now_ms,
-        )
+        try:
+            remove_all(self._segments, self._memory, self._durability)
+            begin_anew(
+                self._segments,
+                self._memory,
+                self._durability,
+                offset=offset,
+                known_until=self.end_offset,
+                now_ms=self._now_ms,
+            )
+        except DiskError as error:
+            raise beyond_return(error) from error
         self.producers.pass_over(self.end_offset)
 
     def _roll_before(self, batch: BatchHeader) -> None:

@@ -75,9 +75,11 @@ class Snapshots:
         """Removes those above `offset`; returns, like the methods below, the removed paths."""
         return self._remove([one for one in self._offsets if one > offset])
 
-    def remove_until(self, offset: Offset) -> list[str]:
-        """Removes those at or below `offset`, where the log begins."""
-        return self._remove([one for one in self._offsets if one <= offset])
+    def remove_below(self, offset: Offset) -> list[str]:
+        """Removes those below `offset`, where the first segment begins: what came between the two
+        is not known.
+        """
+        return self._remove([one for one in self._offsets if one < offset])
 
     def remove_all(self) -> list[str]:
         return self._remove(list(self._offsets))
