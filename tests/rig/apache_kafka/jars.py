@@ -48,6 +48,12 @@ def fetched_shell_jars() -> Path:
     return fetched(f"kafka-shell-{VERSION}", project(SHELL_ARTIFACTS))
 
 
+def fetched_client_jars(release: str) -> Path:
+    """The folder that holds the client of one release, and nothing else of Kafka."""
+    client = ("org.apache.kafka", "kafka-clients", release)
+    return fetched(f"kafka-clients-{release}", project([client]))
+
+
 def fetched_streams_jars() -> Path:
     """The folder that holds Kafka Streams, as its example wants it."""
     return fetched(f"kafka-streams-{VERSION}", STREAMS_PROJECT.read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ from penstock.wire.messages.api_versions import (
 
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 CLIENT_SOFTWARE_FROM_VERSION = 3  # KIP-511
+LEVEL_0_FROM_VERSION = 4
 
 
 def handle(
@@ -36,6 +37,16 @@ def handle(
                 version=request.client_software_version,
             )
     features = services.image.features
+    supported = [
+        SupportedFeatureKey(name=name, min_version=level, max_version=level)
+        for name, level in features.items()
+    ]
+    supported.append(
+        SupportedFeatureKey(name=KRAFT_VERSION_FEATURE, min_version=0, max_version=KRAFT_VERSION)
+    )
+    if context.header.api_version < LEVEL_0_FROM_VERSION:
+        # Java clients from 3.3 to 3.7 fail on a feature that begins at level 0 (KAFKA-17492).
+        supported = [feature for feature in supported if feature.min_version > 0]
     quorum = services.quorum
     kraft = KRAFT_VERSION if quorum.voters.keys and not quorum.voters.is_fixed else 0
     return ApiVersionsResponse(
@@ -43,15 +54,7 @@ def handle(
             ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
             for key, versions in services.served.items()
         ],
-        supported_features=[
-            SupportedFeatureKey(name=name, min_version=level, max_version=level)
-            for name, level in features.items()
-        ]
-        + [
-            SupportedFeatureKey(
-                name=KRAFT_VERSION_FEATURE, min_version=0, max_version=KRAFT_VERSION
-            )
-        ],
+        supported_features=supported,
         finalized_features_epoch=services.image.offset - 1,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
