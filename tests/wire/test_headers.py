@@ -9,6 +9,7 @@ from kio.schema.request_header.v1.header import RequestHeader as KioHeader1
 from kio.schema.request_header.v2.header import RequestHeader as KioHeader2
 from kio.serial import entity_reader
 
+from penstock.model.limit import TAGGED_FIELDS_MAX
 from penstock.wire.api import FLEXIBLE_FROM, ApiKey, is_flexible
 from penstock.wire.codec import Part, decode_exact
 from penstock.wire.definition import Message
@@ -24,6 +25,7 @@ from penstock.wire.header import (
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.wire.primitive import uvarint
 
 
 def frame_of(parts: list[Part]) -> memoryview:
@@ -63,6 +65,15 @@ def test_tagged_fields_of_a_request_header_are_passed_over() -> None:
     header, position = decode_request_header(frame)
     assert header == RequestHeader(ApiKey.METADATA, 9, 42, None)
     assert position == 16
+
+
+def test_header_of_more_tagged_fields_than_anybody_writes_is_malformed() -> None:
+    head = struct.pack(">hhih", ApiKey.METADATA, 9, 42, -1)
+    bearable = head + uvarint(TAGGED_FIELDS_MAX) + bytes(2 * TAGGED_FIELDS_MAX)
+    assert decode_request_header(memoryview(bearable))[1] == len(bearable)
+    excessive = head + uvarint(TAGGED_FIELDS_MAX + 1) + bytes(2 * TAGGED_FIELDS_MAX + 2)
+    with pytest.raises(MalformedMessage, match="more than 1000 tagged fields"):
+        decode_request_header(memoryview(excessive))
 
 
 @pytest.mark.parametrize("api_key", [-1, 93, 999, 32767])

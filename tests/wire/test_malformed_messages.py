@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from penstock.model.limit import REQUEST_ENTRIES_MAX
+from penstock.model.limit import REQUEST_ENTRIES_MAX, TAGGED_FIELDS_MAX
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Message
 from penstock.wire.errors import MalformedMessage
@@ -126,6 +126,51 @@ def test_request_of_more_entries_than_any_cluster_needs_is_malformed(
     decode_exact(type(bearable), 4, memoryview(encode(bearable, 4)))
     with pytest.raises(MalformedMessage, match="more than 100000 entries"):
         decode_exact(type(excessive), 4, memoryview(encode(excessive, 4)))
+
+
+def tags(count: int) -> bytes:
+    """So many tagged fields without content, which nobody knows."""
+    return uvarint(count) + b"\x63\x00" * count
+
+
+@pytest.mark.parametrize(
+    ("message", "in_version", "head"),
+    [
+        pytest.param(InitProducerIdRequest, 2, "00 00000000", id="nothing known"),
+        pytest.param(FetchRequest, 17, "00" * 21 + "01 01 01", id="tags known"),
+        pytest.param(MetadataResponse, 12, "00000000 01 00 00000000 01", id="reply"),
+    ],
+)
+def test_struct_of_more_tagged_fields_than_anybody_writes_is_malformed(
+    message: type[Message], in_version: int, head: str
+) -> None:
+    bearable = bytes.fromhex(head) + tags(TAGGED_FIELDS_MAX)
+    decode_exact(message, in_version, memoryview(bearable))
+    excessive = bytes.fromhex(head) + tags(TAGGED_FIELDS_MAX + 1)
+    with pytest.raises(MalformedMessage, match="more than 1000"):
+        decode_exact(message, in_version, memoryview(excessive))
+
+
+def test_repeated_tagged_field_is_counted_each_time() -> None:
+    """The cluster id of a fetch, which is tag 0."""
+    head, null = bytes.fromhex("00" * 21 + "01 01 01"), b"\x00\x01\x00"
+    bearable = head + uvarint(TAGGED_FIELDS_MAX) + null * TAGGED_FIELDS_MAX
+    decode_exact(FetchRequest, 17, memoryview(bearable))
+    excessive = head + uvarint(TAGGED_FIELDS_MAX + 1) + null * (TAGGED_FIELDS_MAX + 1)
+    with pytest.raises(MalformedMessage, match="more than 1000"):
+        decode_exact(FetchRequest, 17, memoryview(excessive))
+
+
+def test_tagged_fields_of_a_request_are_counted_with_its_entries() -> None:
+    topic = b"\x02t" + tags(TAGGED_FIELDS_MAX)  # and the topic itself
+
+    def topics(count: int) -> memoryview:
+        return memoryview(uvarint(count + 1) + topic * count + b"\x00\x00\x00\x00")
+
+    bearable = REQUEST_ENTRIES_MAX // (TAGGED_FIELDS_MAX + 1)
+    decode_exact(MetadataRequest, 9, topics(bearable))
+    with pytest.raises(MalformedMessage, match="more than 100000 entries"):
+        decode_exact(MetadataRequest, 9, topics(bearable + 1))
 
 
 def test_reply_may_be_as_long_as_a_cluster_is_large() -> None:

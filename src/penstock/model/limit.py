@@ -14,6 +14,7 @@ ARRAY_LENGTH_MAX = 1_000_000
 # Elements of all arrays of a request together: ten times what the fetch of 10,000 partitions has.
 # Answering one costs microseconds that all other clients wait for.
 REQUEST_ENTRIES_MAX = 100_000
+TAGGED_FIELDS_MAX = 1000  # of a header or a struct; those of requests count as entries too
 TURN_MS_MAX = 10  # of requests that came together: then those of other connections come first
 ENTRIES_PER_TURN = 500  # of a long answer: some milliseconds, then others get their turn
 CLIENT_ID_BYTES_MAX = 32 * KIB

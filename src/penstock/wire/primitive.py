@@ -8,6 +8,7 @@ their length plus one, so that 0 is null.
 
 from typing import Final
 
+from penstock.model.limit import TAGGED_FIELDS_MAX
 from penstock.wire.errors import MalformedMessage
 
 VARINT_BYTES_MAX: Final = 5
@@ -60,6 +61,8 @@ def long_uvarint(data: memoryview, at: int, first: int) -> tuple[int, int]:
 
 def skip_tagged_fields(data: memoryview, at: int, count: int) -> int:
     """Passes over `count` tagged fields, whatever they are, and returns where they end."""
+    if count > TAGGED_FIELDS_MAX:
+        raise MalformedMessage(f"more than {TAGGED_FIELDS_MAX} tagged fields")
     end = len(data)
     for _ in range(count):
         _tag, at = read_uvarint(data, at)

@@ -6,8 +6,8 @@ A reader trusts nothing. Fixed-size runs and single bytes are bounds-checked by 
 indexing, which raise struct.error and IndexError; everything of variable length is compared with
 what is left before it is taken, and an array before a single element is made, so a small frame
 never costs more memory than its own size times a small factor. The elements of all arrays of a
-request are counted as well, since its frame may be large and each of them will be answered.
-`wire/codec` turns all of it into MalformedMessage.
+request and its tagged fields are counted as well, since its frame may be large and each of them
+costs time, for which all clients wait. `wire/codec` turns all of it into MalformedMessage.
 
 Text that is not UTF-8 is read with U+FFFD in the place of what is wrong, as Kafka does: a name of
 that kind is then refused by the rule for names, and the rest of the request answered. One wrong
@@ -18,7 +18,7 @@ back, is malformed.
 import struct
 from typing import cast
 
-from penstock.model.limit import ARRAY_LENGTH_MAX, REQUEST_ENTRIES_MAX
+from penstock.model.limit import ARRAY_LENGTH_MAX, REQUEST_ENTRIES_MAX, TAGGED_FIELDS_MAX
 from penstock.wire.definition import Field, Kind, Message, Reader, Struct
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.primitive import (
@@ -177,9 +177,7 @@ class ReaderSource:
         source.line(f"if n * {least} > end - at:")
         source.line("    raise cut_off(n, end - at)")
         if self._counted:
-            source.line("entries_left -= n")
-            source.line("if entries_left < 0:")
-            source.line(f"    raise too_many({REQUEST_ENTRIES_MAX})")
+            self._count_entries()
         else:
             source.line(f"if n > {ARRAY_LENGTH_MAX}:")
             source.line(f"    raise too_many({ARRAY_LENGTH_MAX})")
@@ -202,6 +200,12 @@ class ReaderSource:
         source.line(f"{items}.append({item})")
         source.dedent()
 
+    def _count_entries(self) -> None:
+        """Takes n of what the request may have."""
+        self.source.line("entries_left -= n")
+        self.source.line("if entries_left < 0:")
+        self.source.line(f"    raise too_many({REQUEST_ENTRIES_MAX})")
+
     def _tagged(self, fields: list[Field], target: str) -> None:
         """Reads the tagged fields of a struct, their number in n. Defaults are set already."""
         source = self.source
@@ -209,7 +213,11 @@ class ReaderSource:
         source.indent()
         source.line("if n > 127:")
         source.line("    n, at = long_uvarint(data, at, n)")
+        if self._counted:
+            self._count_entries()
         if fields:
+            source.line(f"if n > {TAGGED_FIELDS_MAX}:")
+            source.line(f"    raise too_many({TAGGED_FIELDS_MAX})")
             stop = source.fresh("tag_stop")
             source.line("for _ in range(n):")
             source.indent()
