@@ -268,3 +268,25 @@ def test_a_fetch_overtaken_by_the_one_that_ends_its_session_is_refused() -> None
     begin(sessions, request(session_id=session_id, epoch=2, forgotten=[0]))
     sent = sessions.finish(waiting, [answer(0, records=b"x")], now_ms=0)
     assert sent == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_stale_sessions_make_room_for_partitions_as_they_do_for_sessions() -> None:
+    sessions = sessions_of(partitions_max=6)
+    open_session(sessions, 0, 1)
+    open_session(sessions, 2, 3, now_ms=1)
+    recent = open_session(sessions, 4, now_ms=EVICTION_MS)
+    later = EVICTION_MS + 2
+    opened = open_session(sessions, 0, 1, 2, now_ms=later)
+    assert opened != NO_SESSION
+    # Only as many went as had to, the oldest first.
+    assert len(sessions.by_id) == 3
+    assert sessions.evicted_count == 1
+    assert open_session(sessions, 5, 6, 7, now_ms=later) == NO_SESSION  # two are in use
+    assert list(sessions.by_id) == [recent, opened]
+
+
+def test_a_session_that_could_never_fit_evicts_nobody() -> None:
+    sessions = sessions_of(partitions_max=3)
+    kept = open_session(sessions, 0, 1)
+    assert open_session(sessions, 0, 1, 2, 3, now_ms=EVICTION_MS + 1) == NO_SESSION
+    assert list(sessions.by_id) == [kept]

@@ -18,7 +18,8 @@ answer would be wrong.
 
 Invariants:
  1. At most `sessions_max` sessions, together of at most `partitions_max` partitions. When they are
-    full, a fetch is served without a session: sessions only save bytes.
+    full, stale sessions go; where there are none, a fetch is served without a session: sessions
+    only save bytes.
  2. Sessions are ordered by last use, oldest first.
  3. A session has at least one partition.
  4. Within a session, a partition whose data was sent moves to the end, so that a limit on the size
@@ -251,23 +252,31 @@ class FetchSessions:
         return session.session_id
 
     def _make_room(self, size: int, *, now_ms: int) -> bool:
+        """Whether a session of `size` partitions fits: stale ones make room, then a lesser one."""
+        if size > self._partitions_max:
+            return False
+        self._evict_stale(size, now_ms=now_ms)
         if self.partition_count + size > self._partitions_max:
             return False
         if len(self.by_id) >= self._sessions_max:
-            victim = self._evictable(size, now_ms=now_ms)
+            victim = self._lesser_than(size)
             if victim is None:
                 return False
-            self._remove(victim.session_id)
-            self.evicted_count += 1
+            self._evict(victim)
         return True
 
-    def _evictable(self, size: int, *, now_ms: int) -> FetchSession | None:
-        """What a new session of `size` partitions may replace: a stale one, else a lesser one."""
-        oldest = next(iter(self.by_id.values()), None)
-        if oldest is None:
-            return None
-        if now_ms - oldest.used_ms > EVICTION_MS:
-            return oldest
+    def _evict_stale(self, size: int, *, now_ms: int) -> None:
+        """As many as stand in the way of a session of `size` partitions, the oldest first."""
+        while (
+            len(self.by_id) >= self._sessions_max
+            or self.partition_count + size > self._partitions_max
+        ):
+            oldest = next(iter(self.by_id.values()), None)
+            if oldest is None or now_ms - oldest.used_ms <= EVICTION_MS:
+                return
+            self._evict(oldest)
+
+    def _lesser_than(self, size: int) -> FetchSession | None:
         # A walk over at most `sessions_max`, and only when the cache is full of sessions in use.
         least = min(
             (session for session in self.by_id.values() if session.evictable),
@@ -277,6 +286,10 @@ class FetchSessions:
         if least is None or (size, NO_SESSION) < _worth(least):
             return None
         return least
+
+    def _evict(self, session: FetchSession) -> None:
+        self._remove(session.session_id)
+        self.evicted_count += 1
 
     def _touch(self, session: FetchSession, *, now_ms: int) -> None:
         self.by_id.pop(session.session_id, None)
