@@ -14,7 +14,8 @@ peer that has gone is noticed and what waits on its behalf is cancelled.
 
 Copies: a request is read where it was received; a reply is sent from where it was encoded, and
 record batches from the page cache, unless they are few: then they are copied into the reply, which
-takes one call and reaches its reader in one piece.
+takes one call and reaches its reader in one piece. Many small ones are copied too, and sent
+whenever SMALL_COPIED_BYTES_MAX are at hand, so that no more is read than the peer takes.
 """
 
 import asyncio
@@ -52,6 +53,8 @@ TURN_MS_MAX: Final = limit.TURN_MS_MAX
 # Of files, in all that is sent together: more is sent from the page cache, but for small ranges.
 COPIED_BYTES_MAX: Final = 128 * limit.KIB
 SMALL_RANGE_BYTES: Final = 8 * limit.KIB
+# Of small ranges: then what was copied is sent before more is.
+SMALL_COPIED_BYTES_MAX: Final = 1 * limit.MIB
 
 
 class Connection:
@@ -424,14 +427,20 @@ class Connection:
             self.active_ms = self._clock.monotonic_ms()
             return
         buffers: list[Buffer] = []
+        copied_bytes = 0
         for part in parts:
             if isinstance(part, FileRange):
                 if part.byte_count <= SMALL_RANGE_BYTES:
+                    if copied_bytes >= SMALL_COPIED_BYTES_MAX:
+                        await self.stream.send(buffers, more=True)
+                        buffers, copied_bytes = [], 0
+                        await asyncio.sleep(0)  # each range is a read: the others get their turn
                     buffers.append(copied(part))
+                    copied_bytes += part.byte_count
                     continue
                 if buffers:
                     await self.stream.send(buffers, more=True)
-                    buffers = []
+                    buffers, copied_bytes = [], 0
                 await self.stream.send_file(part)
             else:
                 assert isinstance(part, (bytes, bytearray, memoryview))
@@ -509,6 +518,8 @@ def are_copied(parts: Parts) -> bool:
     for part in parts:
         if not isinstance(part, bytes) and isinstance(part, FileRange):
             total_bytes += part.byte_count
+            if total_bytes > SMALL_COPIED_BYTES_MAX:
+                return False
             largest_bytes = max(largest_bytes, part.byte_count)
     return total_bytes <= COPIED_BYTES_MAX or largest_bytes <= SMALL_RANGE_BYTES
 
