@@ -109,6 +109,61 @@ def test_connection_that_waits_for_us_is_not_idle() -> None:
     run_in_virtual_time(scenario)
 
 
+class Slow:
+    """A handler that answers one request each `every_s` seconds."""
+
+    def __init__(self, *, every_s: float) -> None:
+        self.waiting = 0
+        self._every_s = every_s
+
+    def __call__(
+        self, services: Services, message: MetadataRequest, context: RequestContext
+    ) -> Answer:
+        return self._later(self._every_s * (context.header.correlation_id + 1))
+
+    async def _later(self, wait_s: float) -> MetadataResponse:
+        self.waiting += 1
+        try:
+            await asyncio.sleep(wait_s)
+        finally:
+            self.waiting -= 1
+        return MetadataResponse()
+
+
+def test_connection_that_is_full_and_left_by_its_peer_is_closed() -> None:
+    slow = Slow(every_s=1_000_000)
+    settings = BrokerSettings(connections_max_idle_ms=60_000)
+
+    async def scenario(world: World) -> None:
+        async with serving(handle=slow, settings=settings, world=world) as served:
+            client = await served.connect()
+            for number in range(limit.REQUESTS_IN_FLIGHT_MAX):
+                await client.ask(MetadataRequest(), number)
+            await until(lambda: slow.waiting == limit.REQUESTS_IN_FLIGHT_MAX)
+            client.stream.close()
+            await asyncio.sleep(76)
+            assert not served.server.connections
+            assert slow.waiting == 0
+
+    run_in_virtual_time(scenario)
+
+
+def test_connection_that_is_full_and_answered_slowly_is_kept() -> None:
+    slow = Slow(every_s=50)
+    settings = BrokerSettings(connections_max_idle_ms=60_000)
+    count = limit.REQUESTS_IN_FLIGHT_MAX + 10
+
+    async def scenario(world: World) -> None:
+        async with serving(handle=slow, settings=settings, world=world) as served:
+            client = await served.connect()
+            for number in range(count):
+                await client.ask(MetadataRequest(), number)
+            for number in range(count):
+                assert (await client.reply())[0] == number
+
+    run_in_virtual_time(scenario)
+
+
 def test_client_that_takes_no_replies_is_closed_in_the_end() -> None:
     async def later() -> MetadataResponse:
         return MetadataResponse(cluster_id="x" * 30_000)

@@ -10,7 +10,8 @@ Bounds: beyond REQUESTS_IN_FLIGHT_MAX requests, UNSENT_REPLY_BYTES_MAX bytes of 
 UNANSWERED_BYTES_MAX bytes of requests that wait, the peer is not read until it has taken replies.
 Memory for a large request is asked of a budget shared by all connections; when all together hold
 too many replies, the one that holds most is given up. Otherwise a read is always pending, so that a
-peer that has gone is noticed and what waits on its behalf is cancelled.
+peer that has gone is noticed and what waits on its behalf is cancelled; that of a connection which
+is not read is noticed once nothing has moved for the time that it may idle.
 
 Copies: a request is read where it was received; a reply is sent from where it was encoded, and
 record batches from the page cache, unless they are few: then they are copied into the reply, which
@@ -106,8 +107,12 @@ class Connection:
         self._has_ended = False
 
     def is_idle_since(self, moment_ms: int) -> bool:
-        """Whether nothing has moved since then, and nothing of ours keeps the peer waiting."""
-        return self.active_ms <= moment_ms and self._unanswered == 0
+        """Whether nothing has moved since then, and nothing of ours keeps the peer waiting.
+
+        One that is full is not read, so nobody would notice that its peer has gone. If not one of
+        so many requests was answered all the time, a peer that is still there has given up, too.
+        """
+        return self.active_ms <= moment_ms and (self._unanswered == 0 or self._is_full())
 
     async def serve(self, waiting: TaskGroup) -> None:
         """Until the peer closes, breaks the protocol, or is closed; raises what ended it.
@@ -196,7 +201,8 @@ class Connection:
         while (frame := frames.next_frame()) is not None:
             if self._finishing:
                 return
-            self.active_ms = received_ms
+            if received_ms > self.active_ms:  # replies have been sent since, if it waited for room
+                self.active_ms = received_ms
             self._bytes_since_request = 0
             self._take(frame, received_ms)
             if self._bytes_held and self._budget.is_beyond(self):
@@ -219,7 +225,7 @@ class Connection:
                 turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
         if self._bytes_since_request >= RECEIVE_BUFFER_BYTES:
             # A large request on its way is activity; a few bytes of a header now and then are not.
-            self.active_ms = received_ms
+            self.active_ms = max(self.active_ms, received_ms)
             self._bytes_since_request = 0
         if self._ready:
             await self._flush()
@@ -442,6 +448,7 @@ class Connection:
                     await self.stream.send(buffers, more=True)
                     buffers, copied_bytes = [], 0
                 await self.stream.send_file(part)
+                self.active_ms = self._clock.monotonic_ms()  # a slow reader takes long for them all
             else:
                 assert isinstance(part, (bytes, bytearray, memoryview))
                 buffers.append(part)
