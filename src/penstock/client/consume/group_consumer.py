@@ -32,7 +32,7 @@ from penstock.client.consume.membership.modern import (
     unknown_topics,
 )
 from penstock.client.network.cluster import Cluster, Lane
-from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.coordinators import LOST, MOVED, Coordinators
 from penstock.client.network.errors import ClientError, Refused, UnsupportedByBroker, error_code
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition, id_text
@@ -336,6 +336,8 @@ class GroupConsumer:
             await self.cluster.refresh_all()
 
     async def _ask(self, question: Question) -> Message:
+        if not question.repeatable:
+            return await self._ask_once(question)
         rules = self.cluster.rules
         patience_ms = self.rules.poll_ms_max if question.may_wait else 0
         return await self._coordinators.ask(
@@ -346,6 +348,22 @@ class GroupConsumer:
             lane=Lane.MEMBERSHIP,
             answer_ms_max=rules.request_ms_max + patience_ms,
         )
+
+    async def _ask_once(self, question: Question) -> Message:
+        try:
+            reply = await self._coordinators.ask_once(
+                self.group,
+                question.request,
+                question.reply_type,
+                answer_ms_max=self.cluster.rules.request_ms_max,
+                lane=Lane.MEMBERSHIP,
+            )
+        except LOST:
+            self._coordinators.forget(self.group)
+            raise
+        if _code_of(reply) in MOVED:
+            self._coordinators.forget(self.group)
+        return reply
 
     async def _sleep(self, wait_ms: int) -> None:
         with contextlib.suppress(TimeoutError):

@@ -96,12 +96,14 @@ class Coordinators:
         answer_ms_max: int,
         version_min: int = 0,
         version_max: int | None = None,
+        lane: Lane = Lane.QUESTIONS,
     ) -> AnyReply:
         """The coordinator's answer, whatever it is; one of LOST when there was none.
 
         UnsupportedByBroker when the broker has no version as new as `version_min`.
         """
-        channel = await self.cluster.channel(await self.of(key, answer_ms_max=answer_ms_max))
+        node = await self.of(key, answer_ms_max=answer_ms_max)
+        channel = await self.cluster.channel(node, lane)
         version = channel.version_for(type(request), at_most=version_max)
         if version < version_min:
             raise UnsupportedByBroker(

@@ -50,11 +50,16 @@ Change = Revoke | Lose | Assign
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request, the type of its reply, and whether the coordinator may keep it waiting."""
+    """A request, the type of its reply, and whether the coordinator may keep it waiting.
+
+    One that is not repeatable is sent once: without a reply the member must know, since it would
+    say something else the next time.
+    """
 
     request: Message
     reply_type: type[Message]
     may_wait: bool = False
+    repeatable: bool = True
 
 
 class Member(Protocol):

@@ -102,7 +102,8 @@ class ModernMember:
         self._sent_all = True
         # Until the answer is there nothing is due.
         self.next_at_ms = now_ms + subscription.rebalance_ms
-        return Question(request, ConsumerGroupHeartbeatResponse)
+        # A second one that says as little would tell the coordinator that its reply has arrived.
+        return Question(request, ConsumerGroupHeartbeatResponse, repeatable=False)
 
     def answered(self, reply: Message, view: ClusterView, *, now_ms: int) -> None:
         assert isinstance(reply, ConsumerGroupHeartbeatResponse)
