@@ -8,7 +8,7 @@ no `await`, so what it saw is still true when it acts.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from functools import partial
 from types import TracebackType
@@ -89,13 +89,23 @@ class Consumer:
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions and no others; unknown ones are Refused."""
         wanted = list(dict.fromkeys(partitions))
-        view = await self.cluster.need(dict.fromkeys(p.topic for p in wanted))
-        for one in wanted:
-            if view.partition(one) is None:
-                raise Refused(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(one), "there is no such partition"
-                )
+        await self._need(wanted)
         self._cursors.assign(wanted)
+        self._changed()
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions as well; unknown ones are Refused."""
+        wanted = list(partitions)
+        await self._need(wanted)
+        self._cursors.assign(dict.fromkeys((*self._cursors.by_partition, *wanted)))
+        self._changed()
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions no longer, whatever has become of them and of the others."""
+        gone = frozenset(partitions)
+        self._cursors.assign(one for one in self.assignment if one not in gone)
+        for one in gone:
+            self._errors.pop(one, None)
         self._changed()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -193,6 +203,17 @@ class Consumer:
                 raise result
             found[one] = result
         return found
+
+    async def _need(self, partitions: Collection[TopicPartition]) -> None:
+        topics = dict.fromkeys(one.topic for one in partitions)
+        view = await self.cluster.need(topics)
+        if any(view.partition(one) is None for one in partitions):
+            view = await self.cluster.refresh(topics)  # they may have been added since we looked
+        for one in partitions:
+            if view.partition(one) is None:
+                raise Refused(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(one), "there is no such partition"
+                )
 
     def _seek_to_end_of_log(self, partitions: Iterable[TopicPartition] | None, end: Reset) -> None:
         for one in self.assignment if partitions is None else partitions:

@@ -33,7 +33,13 @@ from penstock.client.consume.membership.modern import (
 )
 from penstock.client.network.cluster import Cluster, Lane
 from penstock.client.network.coordinators import LOST, MOVED, Coordinators
-from penstock.client.network.errors import ClientError, Refused, UnsupportedByBroker, error_code
+from penstock.client.network.errors import (
+    STALE_METADATA,
+    ClientError,
+    Refused,
+    UnsupportedByBroker,
+    error_code,
+)
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition, id_text
 from penstock.model.lazy_dataclass import dataclass
@@ -51,6 +57,9 @@ from penstock.world.ports import Entropy
 
 FAREWELL_MS = 5_000
 METADATA_MS = 30_000
+# So long a partition that was assigned may be unknown to the brokers that are asked for it. A topic
+# that was deleted is taken away again sooner, since the leader of a classic group looks as well.
+ABSENT_MS_MAX = 2 * METADATA_MS
 
 PartitionsCallback = Callable[[tuple[TopicPartition, ...]], Awaitable[None]]
 
@@ -117,6 +126,8 @@ class GroupConsumer:
         self._polled_at_ms = 0
         self._dropped_out = False
         self._metadata_at_ms = 0
+        self._take_on_at_ms = 0  # not before: the last try was in vain
+        self._absent_since_ms: int | None = None  # a partition that was assigned
 
     @property
     def member(self) -> Member:
@@ -177,7 +188,10 @@ class GroupConsumer:
             await self._carry_out_changes()
             if self.member.error is not None:
                 raise self.member.error
-            left_ms = max(0, deadline_ms - clock.monotonic_ms())
+            now_ms = clock.monotonic_ms()
+            left_ms = max(0, deadline_ms - now_ms)
+            if self.member.has_change():
+                left_ms = min(left_ms, max(0, self._take_on_at_ms - now_ms))
             records = await self._reader.poll(wait_ms=left_ms, records_max=records_max)
             if records or clock.monotonic_ms() >= deadline_ms:
                 return records
@@ -372,17 +386,17 @@ class GroupConsumer:
         self._wake.clear()
 
     async def _carry_out_changes(self) -> None:
+        """All there are, or all before partitions that cannot be taken on yet."""
         while (change := self.member.take_change()) is not None:
             done = not isinstance(change, Assign)  # who gives up has given up, whatever goes wrong
             try:
                 match change:
                     case Assign(partitions):
-                        await self._take_on(partitions)
-                        done = True
+                        done = await self._take_on(partitions)
                     case Revoke(partitions):
                         await self._give_up(partitions)
                     case Lose(partitions):
-                        await self._let_go(partitions)
+                        self._let_go(partitions)
                         await self.listener.lost(partitions)
             finally:
                 if done:
@@ -390,15 +404,37 @@ class GroupConsumer:
                 else:
                     self.member.put_back(change)
                 self._wake.set()
+            if not done:
+                return
             if isinstance(change, Assign):
                 await self.listener.assigned(change.partitions)
+        self._absent_since_ms = None
 
-    async def _take_on(self, partitions: Places) -> None:
+    async def _take_on(self, partitions: Places) -> bool:
+        """Whether they are read from now on; if not, another try is worth while, a bit later."""
+        clock = self.cluster.clock
+        if clock.monotonic_ms() < self._take_on_at_ms:
+            return False
         found = await self.committed(partitions)
-        await self._reader.assign((*self._reader.assignment, *partitions))
+        try:
+            await self._reader.add(partitions)
+        except (Refused, *LOST) as error:
+            if not self._may_appear(error, now_ms=clock.monotonic_ms()):
+                raise
+            self._take_on_at_ms = clock.monotonic_ms() + self.cluster.rules.backoff_ms
+            return False
         for place, offset in found.items():
             self._committed[place] = offset
             self._reader.seek(place, offset)
+        return True
+
+    def _may_appear(self, error: ClientError, *, now_ms: int) -> bool:
+        """Whether partitions that were assigned are unknown because a broker lags behind."""
+        if isinstance(error, Refused) and error.code not in STALE_METADATA:
+            return False
+        if self._absent_since_ms is None:
+            self._absent_since_ms = now_ms
+        return now_ms - self._absent_since_ms < ABSENT_MS_MAX
 
     async def _give_up(self, partitions: Places) -> None:
         try:
@@ -406,13 +442,12 @@ class GroupConsumer:
                 await self._commit_quietly(partitions)
             await self.listener.revoked(partitions)
         finally:
-            await self._let_go(partitions)
+            self._let_go(partitions)
 
-    async def _let_go(self, partitions: Places) -> None:
-        gone = frozenset(partitions)
+    def _let_go(self, partitions: Places) -> None:
         for place in partitions:
             self._committed.pop(place, None)
-        await self._reader.assign(one for one in self._reader.assignment if one not in gone)
+        self._reader.remove(partitions)
 
     async def _commit_if_due(self) -> None:
         period_ms, now_ms = self.rules.auto_commit_ms, self.cluster.clock.monotonic_ms()
