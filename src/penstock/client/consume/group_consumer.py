@@ -225,15 +225,19 @@ class GroupConsumer:
             await asyncio.sleep(self.cluster.rules.backoff_ms / 1000)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-        """What the group has committed of these; one without an offset is left out."""
-        found = {}
-        for place, result in (
-            await committed_offsets(self._coordinators, self.group, partitions, stable=True)
-        ).items():
-            if isinstance(result, Refused):
-                raise result
-            found[place] = result.offset
-        return found
+        """What the group has committed of these; one without an offset is left out. Offsets of a
+        transaction that is not over are waited for, as long as for an answer.
+        """
+        wanted = tuple(partitions)
+        deadline_ms = self.cluster.clock.monotonic_ms() + self.cluster.rules.request_ms_max
+        while True:
+            try:
+                return await self._committed_now(wanted)
+            except Refused as refused:
+                late = self.cluster.clock.monotonic_ms() >= deadline_ms
+                if refused.code != ErrorCode.UNSTABLE_OFFSET_COMMIT or late:
+                    raise
+            await asyncio.sleep(self.cluster.rules.backoff_ms / 1000)
 
     def positions(self) -> dict[TopicPartition, Offset]:
         """The offset after the last record handed out, of each partition that has a position."""
@@ -415,18 +419,40 @@ class GroupConsumer:
         clock = self.cluster.clock
         if clock.monotonic_ms() < self._take_on_at_ms:
             return False
-        found = await self.committed(partitions)
+        if not await self._begin_to_read(partitions):
+            self._take_on_at_ms = clock.monotonic_ms() + self.cluster.rules.backoff_ms
+            return False
+        return True
+
+    async def _begin_to_read(self, partitions: Places) -> bool:
+        """From where the group has got to. False while that is not to be known yet: a transaction
+        with its offsets is open, or a broker lags behind.
+        """
+        try:
+            found = await self._committed_now(partitions)
+        except Refused as refused:
+            if refused.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                raise
+            return False
         try:
             await self._reader.add(partitions)
         except (Refused, *LOST) as error:
-            if not self._may_appear(error, now_ms=clock.monotonic_ms()):
+            if not self._may_appear(error, now_ms=self.cluster.clock.monotonic_ms()):
                 raise
-            self._take_on_at_ms = clock.monotonic_ms() + self.cluster.rules.backoff_ms
             return False
         for place, offset in found.items():
             self._committed[place] = offset
             self._reader.seek(place, offset)
         return True
+
+    async def _committed_now(self, partitions: Places) -> dict[TopicPartition, Offset]:
+        results = await committed_offsets(self._coordinators, self.group, partitions, stable=True)
+        found = {}
+        for place, result in results.items():
+            if isinstance(result, Refused):
+                raise result
+            found[place] = result.offset
+        return found
 
     def _may_appear(self, error: ClientError, *, now_ms: int) -> bool:
         """Whether partitions that were assigned are unknown because a broker lags behind."""

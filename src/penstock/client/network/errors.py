@@ -118,6 +118,7 @@ SENTENCES = {
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
     ErrorCode.INVALID_TXN_STATE: "there is no open transaction that could be ended like this",
     ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before it is still being completed",
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: "a transaction with an offset of it is still open",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no broker looks after it at present",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the broker that looks after it is still loading",
 }
