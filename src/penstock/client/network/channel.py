@@ -33,6 +33,7 @@ class Channel:
         self._connection = connection
         self._awaiting: dict[int, asyncio.Future[Message]] = {}
         self._outgoing: list[Part] = []
+        self._unsent: list[asyncio.Future[None]] = []  # of requests without a reply, in order
         self._something_to_send = asyncio.Event()
         self._error: ClientError | None = None
         self._ended = asyncio.Event()
@@ -88,11 +89,18 @@ class Channel:
         # The connection decodes into `reply_type`, so that is what the future will hold.
         return cast("asyncio.Future[AnyReply]", future)
 
-    def post_unanswered(self, request: Message, *, version: int) -> None:
-        """Sends a request that has no reply: a produce with acks=0."""
+    def post_unanswered(self, request: Message, *, version: int) -> asyncio.Future[None]:
+        """Sends a request that has no reply: a produce with acks=0. The future is done when the
+        stream has taken all of it, or a ClientError.
+        """
+        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._error is not None:
-            raise self._error
-        self._enqueue(self._connection.send(request, version=version, reply_type=None)[1])
+            sent.set_exception(self._error)
+        else:
+            _, parts = self._connection.send(request, version=version, reply_type=None)
+            self._unsent.append(sent)
+            self._enqueue(parts)
+        return sent
 
     async def ask(
         self,
@@ -139,7 +147,11 @@ class Channel:
         for future in self._awaiting.values():
             if not future.done():
                 future.set_exception(self._error)
+        for sent in self._unsent:
+            if not sent.done():
+                sent.set_exception(self._error)
         self._awaiting.clear()
+        self._unsent.clear()
 
     def retire_after(self, lifetime_ms: int) -> None:
         """The session lasts so long from now on: another channel takes over before its end."""
@@ -152,7 +164,8 @@ class Channel:
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._is_retired and self.in_flight == 0 and not self._outgoing:
+        idle = self.in_flight == 0 and not self._outgoing and not self._unsent
+        if self._is_retired and idle:
             self.close()
 
     async def read(self) -> None:
@@ -187,12 +200,21 @@ class Channel:
                 self._something_to_send.clear()
                 # A client sends buffers only: splices are for files, and it has none.
                 buffers, self._outgoing = cast("list[Buffer]", self._outgoing), []
+                unsent_count = len(self._unsent)
                 await self._stream.send(buffers)
+                self._tell_sent(unsent_count)
                 self._close_if_done()
         except NetworkError as error:
             self.close(ConnectionLost(str(error)))
         finally:
             self.close()
+
+    def _tell_sent(self, count: int) -> None:
+        """None of them is left if the channel was closed meanwhile: they have failed with it."""
+        sent, self._unsent = self._unsent[:count], self._unsent[count:]
+        for future in sent:
+            if not future.done():
+                future.set_result(None)
 
     def _enqueue(self, parts: list[Part]) -> None:
         self._outgoing.extend(parts)

@@ -46,6 +46,7 @@ from penstock.wire.messages.produce import ProduceRequest, ProduceResponse
 REQUESTS_IN_FLIGHT_MAX = REMEMBERED_BATCHES  # for each broker: as many as a broker can tell apart
 NO_ACKS = 0
 Delivery = asyncio.Future[Delivered]
+Answer = asyncio.Future[ProduceResponse] | asyncio.Future[None]  # None: sent, and that is all
 
 
 class BatchSender:
@@ -260,13 +261,13 @@ class BatchSender:
         version = channel.version_for(ProduceRequest, at_most=bound)
         for batch in batches:
             self._partitioner.batch_closed(batch.partition.topic, batch.partition.partition)
+        answer: Answer
         if self._acks == NO_ACKS:
-            channel.post_unanswered(request, version=version)
-            for batch in batches:
-                self._accumulator.acked(batch, None, None)
-            return
-        answer = channel.post(request, ProduceResponse, version=version)
-        late = TimedOut(f"{channel.address}: no answer within {self._request_ms_max} ms")
+            answer = channel.post_unanswered(request, version=version)
+            late = TimedOut(f"{channel.address}: not sent within {self._request_ms_max} ms")
+        else:
+            answer = channel.post(request, ProduceResponse, version=version)
+            late = TimedOut(f"{channel.address}: no answer within {self._request_ms_max} ms")
         timer = asyncio.get_running_loop().call_later(
             self._request_ms_max / 1000, channel.close, late
         )
@@ -278,7 +279,7 @@ class BatchSender:
         self,
         accumulator: Accumulator,
         batches: list[PendingBatch],
-        answer: asyncio.Future[ProduceResponse],
+        answer: Answer,
     ) -> None:
         self._unanswered -= 1
         error = ConnectionLost("cancelled") if answer.cancelled() else answer.exception()
@@ -289,13 +290,15 @@ class BatchSender:
             return
         results: Sequence[Appended | ClientError]
         before = view = self.cluster.view
-        if error is None:
-            results = outcome(answer.result(), batches, view)
-            if answer.result().node_endpoints:
-                view = self.cluster.view = led_elsewhere(view, named_leaders(answer.result(), view))
-        else:
+        if error is not None:
             assert isinstance(error, ClientError), error
             results = [error] * len(batches)
+        elif (reply := answer.result()) is None:
+            results = [Appended(base_offset=None, append_time_ms=None)] * len(batches)
+        else:
+            results = outcome(reply, batches, view)
+            if reply.node_endpoints:
+                view = self.cluster.view = led_elsewhere(view, named_leaders(reply, view))
         now_ms = self.cluster.clock.monotonic_ms()
         for batch, result in zip(batches, results, strict=True):
             if isinstance(result, Appended):

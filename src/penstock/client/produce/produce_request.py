@@ -45,9 +45,11 @@ class Writer:
 
 @dataclass(slots=True, kw_only=True)
 class Appended:
-    """A batch is in the log. The time is the broker's own, where the topic asks for that."""
+    """A batch is in the log, or with acks=0 on its way there: then its offset is not known. The
+    time is the broker's own, where the topic asks for that.
+    """
 
-    base_offset: Offset
+    base_offset: Offset | None
     append_time_ms: int | None
 
 
