@@ -2,7 +2,7 @@
 
 Both walks yield (position, batch) in file order and stop at `end`. Bytes that are not a batch raise
 CorruptBatch with their position in the file; the caller knows whether that is the torn tail of a
-crash or a damaged disk.
+crash or a damaged disk. A file that ends before `end` raises IncompleteBatch, which is one.
 """
 
 from collections.abc import Iterator
@@ -42,6 +42,8 @@ def headers(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchHea
                 raise IncompleteBatch("a batch is truncated", position=position + at)
             yield position + at, header
             at += header.size_bytes
+        if at == 0:
+            raise IncompleteBatch("a batch is truncated", position=position)
         position += at
 
 
@@ -50,7 +52,8 @@ def whole_batches(file: File, *, start: int, end: int) -> Iterator[tuple[int, Ba
     position = start
     read_bytes = BATCH_READ_BYTES
     while position < end:
-        chunk = memoryview(file.read_at(position, min(read_bytes, end - position)))
+        asked_bytes = min(read_bytes, end - position)
+        chunk = memoryview(file.read_at(position, asked_bytes))
         at = 0
         needed = OVERHEAD_BYTES
         while len(chunk) - at >= OVERHEAD_BYTES:
@@ -63,6 +66,8 @@ def whole_batches(file: File, *, start: int, end: int) -> Iterator[tuple[int, Ba
         if position + len(chunk) == end and at < len(chunk):
             raise IncompleteBatch("a batch is truncated", position=position + at)
         if position + at + needed > end and position + at < end:
+            raise IncompleteBatch("a batch is truncated", position=position + at)
+        if at == 0 and len(chunk) < asked_bytes:
             raise IncompleteBatch("a batch is truncated", position=position + at)
         position += at
         read_bytes = max(BATCH_READ_BYTES, needed)
