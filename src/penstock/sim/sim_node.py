@@ -109,6 +109,15 @@ class SimNode:
             return None
         return self.broker.log_of(partition)
 
+    @property
+    def last_logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """The logs as its process has them; also of one that is starting or crashing."""
+        return {} if self._parts is None else self._parts.logs
+
+    def last_log_of(self, partition: TopicPartition) -> PartitionLog | None:
+        """One of them."""
+        return None if self._parts is None else self._parts.log_of(partition)
+
     async def keep_alive(self) -> None:
         """Life after life, until cancelled."""
         while True:

@@ -59,6 +59,7 @@ class ReplicaWatch:
         # By machine and life: up to where the log of a partition was compared. A replica that was
         # removed and has come back has another log.
         self._reached: dict[tuple[str, int], Reached] = {}
+        self._ended_us: dict[tuple[str, int], int] = {}  # lives that are over
         # By node: its broker epoch when it lost what was not synced, or everything.
         self._powerless: dict[NodeId, int] = {}
         self._wiped: dict[NodeId, int] = {}
@@ -94,20 +95,34 @@ class ReplicaWatch:
     def acked(self, place: TopicPartition, offset: int, *, sent_us: int) -> None:
         """A producer with acks=all is told that its record has this offset."""
         self._see_images()  # replicas that were added since the last look may be those that count
-        found = self._partition(place)
-        if found is None or self._lost_us >= sent_us or place in self._history.may_have_lost:
+        topic = self._image.topics_by_name.get(place.topic)
+        if topic is None or place.partition >= len(topic.partitions):
             return
-        lacking = []
-        for node_id in found.replicas:
-            log = self._nodes[machine(node_id)].log_of(place)
-            if log is not None and log.end_offset <= offset:
-                lacking.append(node_id)
+        if self._lost_us >= sent_us or place in self._history.may_have_lost:
+            return
+        found = topic.partitions[place.partition]
+        lacking = [
+            node_id
+            for node_id in found.replicas
+            if not self._has_got(machine(node_id), topic.topic_id, place, offset, sent_us=sent_us)
+        ]
         enough = min(self._in_sync_min, found.replica_count)
         if len(found.replicas) - len(lacking) < enough:
             raise Violation(
                 "acks", f"offset {offset} of {place} is acked, and replicas {lacking} of"
                 f" {list(found.replicas)} do not have it",
             )  # fmt: skip
+
+    def life_ended(self, node_id: NodeId, *, now_us: int) -> None:
+        """What a process had when it ended, it had for the acks that are still under way."""
+        host = self._hosts[node_id]
+        life = host, self._nodes[host].lives
+        self._ended_us[life] = now_us
+        reached = self._reached.setdefault(life, {})
+        for place, log in self._nodes[host].last_logs.items():
+            key = log.topic_id, place.partition
+            if key not in reached or reached[key][0] is not log:
+                reached[key] = log, Offset(0)
 
     def high_watermark(self, host: str, place: TopicPartition) -> Offset:
         """As the replica on that machine knows it."""
@@ -147,6 +162,26 @@ class ReplicaWatch:
     def without_leader(self) -> list[TopicPartition]:
         return [place for place, partition in self._partitions() if partition.leader is None]
 
+    def _has_got(
+        self, host: str, topic_id: TopicId, place: TopicPartition, offset: int, *, sent_us: int
+    ) -> bool:
+        """Whether the replica on that machine has a record, or had it when its process ended: that
+        cannot be one which was sent later. A replica in which a bit has flipped is copied anew.
+        """
+        if self._history.damaged.get(place) == host:
+            return True
+        node = self._nodes[host]
+        log = node.last_log_of(place)
+        if log is not None and log.topic_id == topic_id:
+            return log.end_offset > offset
+        for life in range(node.lives, 0, -1):
+            left = self._reached.get((host, life), {}).get((topic_id, place.partition))
+            if left is not None:
+                ended_us = self._ended_us.get((host, life))
+                is_older = ended_us is None or sent_us < ended_us
+                return is_older and left[0].end_offset > offset
+        return False
+
     def _note_loss(self, node_id: NodeId, losses: dict[NodeId, int], now_us: int) -> None:
         self.look()
         self._lost_us = now_us
@@ -175,12 +210,6 @@ class ReplicaWatch:
         for topic in self._image.topics_by_name.values():
             for index, partition in enumerate(topic.partitions):
                 yield TopicPartition(topic.name, index), partition
-
-    def _partition(self, place: TopicPartition) -> PartitionImage | None:
-        topic = self._image.topics_by_name.get(place.topic)
-        if topic is None or place.partition >= len(topic.partitions):
-            return None
-        return topic.partitions[place.partition]
 
     def _look_at(self, name: str, replica: Replica, reached: Reached) -> None:
         place, watermark = replica.name, replica.high_watermark

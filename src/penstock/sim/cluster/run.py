@@ -138,7 +138,9 @@ class PowerWatch(Unwatched):
         self._node_id = node_id
 
     def life_ends(self, broker: OpenNode | None) -> None:
-        stage = self._simulation.applications
+        simulation = self._simulation
+        simulation.replica_watch.life_ended(self._node_id, now_us=simulation.now_us())
+        stage = simulation.applications
         if stage is not None:
             stage.life_ended(machine(self._node_id), broker)
 
