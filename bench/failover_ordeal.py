@@ -9,10 +9,11 @@ followers and again while it truncates, of a node that starts and recovers; SIGS
 the session; a node whose log.dirs were wiped while it was down. Three of ten faults strike before
 the cluster is whole again after the last one.
 
-At the end every acked record must be there once, at the offset that was acked, the records of each
-producer in order, and the three replicas equal, byte for byte, below the high watermark. `--acks 1`
-gives up what the rest relies on: then losses must be found. Ctrl-C ends it after the fault that is
-under way.
+At the end every record that was sent must be acked: clients try for half an hour, longer than any
+fault lasts. Every acked record must be there once, at the offset that was acked, the records of
+each producer in order, and the three replicas equal, byte for byte, below the high watermark.
+`--acks 1` gives up what the rest relies on: then losses must be found, and records that clients
+gave up are only counted. Ctrl-C ends it after the fault that is under way.
 """
 
 import argparse

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rig.failover.acked_records import AckedRecords, FoundRecord, judge, value_of
+from rig.failover.acked_records import AckedRecords, FoundRecord, judge, unacked, value_of
+from rig.failover.producers import ConfluentLedgerProducer
 from rig.failover.replica_logs import batches_of, differences
+from rig.held_port import HeldPort
 from rig.produced import produced
 
 PARTITIONS = 2
@@ -97,6 +99,33 @@ def test_an_ack_that_cannot_be_is_told() -> None:
     records.acked(0, partition=0, offset=7)
     records.acked(9, partition=0, offset=7)
     assert judge([records], kept()) == ["p: 0 was acked twice", "p: 9 was acked at partition 0"]
+
+
+def test_records_that_a_client_gave_up_are_told() -> None:
+    records = promised()
+    records.failed(SENT - 1, "it took too long")
+    assert unacked([records]) == ["p: 1 of 10 records were given up: it took too long"]
+
+
+def test_records_that_no_client_tells_of_are_told() -> None:
+    assert unacked([promised()]) == ["p: 1 of 10 records were neither acked nor given up"]
+
+
+def test_producers_whose_records_were_all_acked_are_right() -> None:
+    records = promised()
+    records.acked(SENT - 1, partition=1, offset=4)
+    assert unacked([records]) == []
+
+
+def test_what_librdkafka_gives_up_is_told() -> None:
+    nobody = HeldPort()
+    records = AckedRecords("p", partitions=PARTITIONS)
+    impatient = {"message.timeout.ms": 200}
+    producer = ConfluentLedgerProducer(nobody.address, "t", records, rate=50, settings=impatient)
+    records.until(lambda: records.errors.total() > 0, what="something is given up")
+    producer.finish()
+    [told] = unacked([records])
+    assert told.startswith(f"p: {records.sent} of {records.sent} records were given up: ")
 
 
 def write_log(directory: Path, *batches: bytes, segments: int = 1) -> Path:

@@ -68,6 +68,11 @@ class AckedRecords:
     def is_acked(self, number: int) -> bool:
         return self._offsets[number] != NOT_ACKED
 
+    @property
+    def open(self) -> int:
+        """Records that were sent and not acked: given up, under way, or never answered."""
+        return self.sent - self.count
+
     def offset_of(self, number: int) -> int | None:
         """Where it was acked, if an offset was told."""
         return self._offsets[number] if self._offsets[number] >= 0 else None
@@ -116,6 +121,20 @@ class AckedRecords:
 
 class NoProgress(Exception):
     """Records were not acked for too long, and whose."""
+
+
+def unacked(promised: Iterable[AckedRecords]) -> list[str]:
+    """What is wrong with producers that have ended, and were to try until all was acked."""
+    return [fault for records in promised for fault in _unacked(records)]
+
+
+def _unacked(records: AckedRecords) -> Iterator[str]:
+    for error, count in records.errors.items():
+        yield f"{records.producer}: {count} of {records.sent} records were given up: {error}"
+    unanswered = records.open - records.errors.total()
+    if unanswered > 0:
+        counted = f"{unanswered} of {records.sent} records"
+        yield f"{records.producer}: {counted} were neither acked nor given up"
 
 
 def judge(promised: Iterable[AckedRecords], found: Iterable[FoundRecord]) -> list[str]:

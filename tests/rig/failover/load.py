@@ -1,6 +1,6 @@
 """The producers of an ordeal together, and what they were promised."""
 
-from rig.failover.acked_records import AckedRecords
+from rig.failover.acked_records import AckedRecords, unacked
 from rig.failover.producers import ALL, LedgerProducer, start_producers
 
 ACKS_BETWEEN = 20  # of each producer, from one fault to the next
@@ -19,6 +19,7 @@ class LedgerLoad:
         java: list[str] | None,
         acks: str = ALL,
     ) -> None:
+        self._acks = acks
         self._producers: list[LedgerProducer] = start_producers(
             bootstrap, topic, partitions=partitions, rate=rate, java=java, acks=acks
         )
@@ -38,8 +39,8 @@ class LedgerLoad:
 
     @property
     def open(self) -> int:
-        """Records whose outcome no client knows."""
-        return sum(one.errors.total() for one in self.records)
+        """Records that were sent and not acked: once finished, nobody knows their outcome."""
+        return sum(one.open for one in self.records)
 
     @property
     def errors(self) -> str:
@@ -47,6 +48,13 @@ class LedgerLoad:
         return "; ".join(
             f"{one.producer}: {dict(one.errors)}" for one in self.records if one.errors
         )
+
+    @property
+    def faults(self) -> list[str]:
+        """Once finished: what was not acked. Clients try for longer than any fault lasts, so with
+        acks of all there is nothing; with others they may give up what a leader has lost.
+        """
+        return unacked(self.records) if self._acks == ALL else []
 
     def until_more_acked(self) -> None:
         """Each producer has gone on since it was called."""

@@ -118,6 +118,7 @@ class NetworkOrdeal:
             self.report.faults.append(str(error))
         self._load.finish()
         self._count()
+        self.report.faults += self._load.faults
         self.report.faults += faults_at_the_end(
             self._cluster, TOPIC, [*self._load.records, self._probed], partitions=PARTITIONS
         )

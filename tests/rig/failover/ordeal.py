@@ -1,6 +1,6 @@
 """Nodes of a cluster are killed, paused and robbed of their disks while producers write.
 
-Whatever was acked is there at the end, once, at the offset that was acked, in order, and the
+What was sent is acked at the end, and there once, at the offset that was acked, in order, and the
 replicas are equal. A test has a few rounds; `bench/failover_ordeal.py` has many, of Penstock or of
 Apache Kafka. What happens is drawn from a seed; when it happens is up to the machine.
 """
@@ -73,8 +73,8 @@ class OrdealReport:
     kills: int = 0  # processes
     acked: int = 0
     unplaced: int = 0  # acks of duplicates that named no offset
-    open: int = 0  # records whose outcome no client knows
-    errors: str = ""  # of those
+    open: int = 0  # records that were sent and not acked
+    errors: str = ""  # of those that clients gave up
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -131,6 +131,7 @@ class FailoverOrdeal:
             self.report.faults.append(str(error))
         self._load.finish()
         self._count()
+        self.report.faults += self._load.faults
         self.report.faults += faults_at_the_end(
             self._cluster, self._topic, self._load.records, partitions=PARTITIONS
         )

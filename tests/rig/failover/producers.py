@@ -121,6 +121,7 @@ class ConfluentLedgerProducer(Paced):
         self._producer.poll(seconds)
 
     def _flush(self) -> None:
+        # What is under way even then was neither acked nor given up: `unacked` counts it.
         self._producer.flush(FINISH_SECONDS_MAX - 10)
 
     def _delivered(

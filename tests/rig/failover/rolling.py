@@ -143,8 +143,7 @@ class RolledClients:
         self._pipeline.finish(report)
         self._groups.finish(report)
         report.acked = self._ledger.acked
-        if self._ledger.open:
-            report.errors.append(f"producers: {self._ledger.errors}")
+        report.errors += self._ledger.faults
         report.faults += faults_at_the_end(
             self._cluster, LEDGER, self._ledger.records, partitions=PARTITIONS
         )

@@ -286,7 +286,7 @@ class OperatingOrdeal:
         promised = [producer.records for producer in self._producers]
         report, cluster, sizes = self.report, self._cluster, self._sizes
         report.acked = sum(one.count for one in promised)
-        report.open = sum(one.errors.total() for one in promised)
+        report.open = sum(one.open for one in promised)
         self._told(f"reads {report.acked:,} acked records, and compares replicas")
         report.faults += faults_at_the_end(cluster, LEDGER, promised, partitions=sizes.partitions)
         try:
