@@ -17,6 +17,9 @@ REQUEST_ENTRIES_MAX = 100_000
 TAGGED_FIELDS_MAX = 1000  # of a header or a struct; those of requests count as entries too
 TURN_MS_MAX = 10  # of requests that came together: then those of other connections come first
 ENTRIES_PER_TURN = 500  # of a long answer: some milliseconds, then others get their turn
+# Long answers that a node works on at once, and as many long fetches: a second one, so that one of
+# very many entries does not hold all others up. Each takes a turn in every round of the loop.
+LONG_ANSWERS_AT_ONCE = 2
 CLIENT_ID_BYTES_MAX = 32 * KIB
 
 # Connections

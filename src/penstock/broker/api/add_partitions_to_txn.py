@@ -38,7 +38,11 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     version = context.header.api_version
     asked = enlistments(request, version=version)
-    looked = by_turns(_errors_in(services.image, asked, by_client=version < BATCHED_FROM_VERSION))
+    by_client = version < BATCHED_FROM_VERSION
+    looked = by_turns(
+        _errors_in(services.image, asked, by_client=by_client),
+        services.long_answers if by_client else None,
+    )
     errors = looked if isinstance(looked, list) else await looked
 
     client = Client(context.header, context.peer)

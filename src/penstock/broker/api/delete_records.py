@@ -34,7 +34,7 @@ TO_HIGH_WATERMARK = -1
 def handle(
     services: Services, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    moved = by_turns(_delete_all(services, request))
+    moved = by_turns(_delete_all(services, request), services.long_answers)
     if not isinstance(moved, Moved):
         return _when_moved(services, request, moved)
     if _all_followed(services, moved):

@@ -23,7 +23,7 @@ def handle(
         check_filter(wanted)
     except InvalidAcl as error:
         raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from error
-    return by_turns(_describe(services, wanted))
+    return by_turns(_describe(services, wanted), services.long_answers)
 
 
 def refuse(

@@ -40,7 +40,7 @@ from penstock.wire.messages.describe_configs import (
 def handle(
     services: NodeServices, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
-    return by_turns(_describe_all(services, request))
+    return by_turns(_describe_all(services, request), services.long_answers)
 
 
 def refuse(

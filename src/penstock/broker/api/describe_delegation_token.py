@@ -30,7 +30,7 @@ def handle(
     secret = services.settings.delegation_tokens.secret
     if secret is None:
         raise RequestError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    return by_turns(_describe(services, request, context, secret))
+    return by_turns(_describe(services, request, context, secret), services.long_answers)
 
 
 def refuse(

@@ -24,7 +24,7 @@ from penstock.wire.messages.describe_producers import ProducerState as ProducerA
 def handle(
     services: Services, request: DescribeProducersRequest, context: RequestContext
 ) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
-    return by_turns(_describe_all(services, request))
+    return by_turns(_describe_all(services, request), services.long_answers)
 
 
 def refuse(

@@ -168,13 +168,23 @@ async def _read_by_turns(
     *,
     before: Reading | None = None,
 ) -> Reading:
-    """Like `_read`; the loop gets its turn between some hundred partitions and the next."""
+    """Like `_read`; the loop gets its turn between some hundred partitions and the next. Of such
+    readings a few are under way at a time.
+    """
     reading = Reading()
-    while True:
+    if len(fetch.wanted) <= ENTRIES_PER_TURN:
         _read(services, request, fetch, context, reading, before=before)
-        if len(reading.answers) == len(fetch.wanted):
-            return reading
-        await asyncio.sleep(0)
+        return reading
+    places = services.long_fetches
+    await places.acquire()
+    try:
+        while True:
+            _read(services, request, fetch, context, reading, before=before)
+            if len(reading.answers) == len(fetch.wanted):
+                return reading
+            await asyncio.sleep(0)
+    finally:
+        places.release()
 
 
 def _read(

@@ -37,7 +37,7 @@ def handle(
         )
     if topic not in services.image.topics_by_name:
         return _create_first(services, request, context, topic)
-    return by_turns(_response(services, request, context, topic))
+    return by_turns(_response(services, request, context, topic), services.long_answers)
 
 
 def refuse(
@@ -60,7 +60,7 @@ async def _create_first(
         await services.groups.create_topic()
     else:
         await services.transactions.create_topic()
-    return await go_on(_response(services, request, context, topic))
+    return await go_on(_response(services, request, context, topic), services.long_answers)
 
 
 def _response(

@@ -23,7 +23,7 @@ def handle(
     services: Services, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse | Awaitable[ListConfigResourcesResponse]:
     kinds = _kinds(request, version=context.header.api_version)
-    return by_turns(_list(services, kinds, listener=context.listener))
+    return by_turns(_list(services, kinds, listener=context.listener), services.long_answers)
 
 
 def refuse(

@@ -65,7 +65,7 @@ def handle(
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     if request.isolation_level not in ISOLATION_LEVELS:
         raise RequestError(ErrorCode.INVALID_REQUEST)
-    return by_turns(_answer_all(services, request, context))
+    return by_turns(_answer_all(services, request, context), services.long_answers)
 
 
 def refuse(

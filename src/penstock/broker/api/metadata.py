@@ -45,7 +45,10 @@ def handle(
     version = context.header.api_version
     names_none = version == 0 and context.access is None  # else the topics it may see are named
     if request.topics is None or (names_none and not request.topics):
-        return by_turns(_response(services, request, context, _all_topics(services.image), {}))
+        return by_turns(
+            _response(services, request, context, _all_topics(services.image), {}),
+            services.long_answers,
+        )
     if version < TOPIC_IDS_FROM_VERSION:
         for topic in request.topics:
             if topic.name is None or topic.topic_id != NO_TOPIC_ID:
@@ -56,7 +59,9 @@ def handle(
     missing = _to_create(services, request)
     if missing:
         return _create_first(services, request, context, missing)
-    return by_turns(_response(services, request, context, request.topics, {}))
+    return by_turns(
+        _response(services, request, context, request.topics, {}), services.long_answers
+    )
 
 
 def refuse(request: MetadataRequest, code: ErrorCode, message: str | None) -> MetadataResponse:
@@ -91,7 +96,9 @@ async def _create_first(
         for result in created.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 errors[result.name] = result.error_code
-    return await go_on(_response(services, request, context, request.topics or (), errors))
+    return await go_on(
+        _response(services, request, context, request.topics or (), errors), services.long_answers
+    )
 
 
 def _to_create(services: Services, request: MetadataRequest) -> list[str]:

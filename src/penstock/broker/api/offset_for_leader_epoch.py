@@ -21,7 +21,7 @@ from penstock.wire.messages.offset_for_leader_epoch import (
 def handle(
     services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
-    return by_turns(_answer_all(services, request))
+    return by_turns(_answer_all(services, request), services.long_answers)
 
 
 def refuse(

@@ -14,7 +14,9 @@ from penstock.wire.messages.push_telemetry import PushTelemetryRequest, PushTele
 def handle(
     services: Services, request: PushTelemetryRequest, context: RequestContext
 ) -> PushTelemetryResponse | Awaitable[PushTelemetryResponse]:
-    return by_turns(_take(services, request, bytes(request.metrics), context))
+    return by_turns(
+        _take(services, request, bytes(request.metrics), context), services.long_answers
+    )
 
 
 def refuse(

@@ -39,8 +39,8 @@ async def handle(
     services: Services, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
     """The results of one producer stand together, however many markers are its own."""
-    by_producer, waiting = await go_on(_write_all(services, request))
-    stopped = await go_on(_stop_writers(services, request))
+    by_producer, waiting = await go_on(_write_all(services, request), None)
+    stopped = await go_on(_stop_writers(services, request), None)
     last = {partition: offset for _, _, (partition, offset) in waiting}
     wait_ms = COMMIT_WAIT_MS_MAX if request.sender is None else NODE_COMMIT_WAIT_MS_MAX
     await all_acked(tuple(last.items()), all_acks=True, wait_ms=wait_ms)

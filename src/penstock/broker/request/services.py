@@ -20,6 +20,7 @@ from penstock.broker.partitions.directory_moves import DirectoryMoves
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.listed_brokers import ListedBrokers
 from penstock.broker.request.request_stats import RequestStats
+from penstock.broker.request.yielding import LongAnswers
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
@@ -82,6 +83,8 @@ class NodeServices(Protocol):
     def authorizer(self) -> Authorizer | None: ...
     @property
     def telemetry(self) -> "ClientTelemetry | None": ...
+    @property
+    def long_answers(self) -> LongAnswers: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +99,7 @@ class ControllerServices:
     served: Mapping[ApiKey, VersionRange]
     authorizer: Authorizer | None = None
     request_stats: RequestStats | None = None  # None: no metrics, alerts or traces
+    long_answers: LongAnswers = field(default_factory=LongAnswers)
 
     @property
     def image(self) -> Image:
@@ -145,6 +149,9 @@ class Services:
     request_stats: RequestStats | None = None  # None: no metrics, alerts or traces
     telemetry: "ClientTelemetry | None" = None  # None: no metrics of clients are shown here
     tracing: "RequestTracing | None" = None  # None: no traces are exported
+    long_answers: LongAnswers = field(default_factory=LongAnswers)
+    # Apart, so that consumers go on reading while others ask for much.
+    long_fetches: LongAnswers = field(default_factory=LongAnswers)
 
     @property
     def quorum(self) -> QuorumDriver:
