@@ -6,7 +6,8 @@ from typing import cast
 
 from penstock.broker.api import fetch as fetch_api
 from penstock.model.error import ErrorCode
-from penstock.wire.messages.fetch import FetchRequest, FetchResponse
+from penstock.model.limit import ENTRIES_PER_TURN
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic
 from rig.data_requests import at, bytes_of, fetch_request, only, produce
 from rig.produced import NOW_MS, produced
 from rig.services import Broker
@@ -135,3 +136,77 @@ def test_data_in_an_older_segment_is_not_waited_with(broker: Broker) -> None:
     produce(broker, "t", produced())
     request = fetch_request("t", at(0), wait_ms=LONG_MS, min_bytes=100_000)
     assert isinstance(broker.send(fetch_api.API, request, version=12), FetchResponse)
+
+
+def long_fetch_request(broker: Broker, *, wait_ms: int, min_bytes: int) -> FetchRequest:
+    """Of so many partitions that the loop gets its turn twice while they are read."""
+    count = 2 * ENTRIES_PER_TURN + 1
+    broker.create_topic("t", count)
+    wanted = [at(0, index=index) for index in range(count)]
+    return fetch_request("t", *wanted, wait_ms=wait_ms, min_bytes=min_bytes)
+
+
+def test_a_long_fetch_reads_again_only_when_enough_has_come(broker: Broker) -> None:
+    """Every append while it reads is counted; it does not make it read all partitions again."""
+    request = long_fetch_request(broker, wait_ms=LONG_MS, min_bytes=100_000)
+    last = broker.partition("t", 2 * ENTRIES_PER_TURN)
+
+    async def scenario() -> FetchResponse:
+        task = waiting(broker, request)
+        for _ in range(10):
+            append(broker)
+            await asyncio.sleep(0)
+        for _ in range(100):
+            assert last.observers, "the fetch does not wait"
+            append(broker)
+            await asyncio.sleep(0)
+        append(broker, size=100_000)
+        return await asyncio.wait_for(task, 50)
+
+    response = asyncio.run(scenario())
+    assert sum(len(bytes_of(answer)) for answer in response.responses[0].partitions) >= 100_000
+    assert not last.observers
+    assert not broker.partition("t", 0).observers
+
+
+def test_data_that_comes_to_a_partition_already_read_is_not_missed(broker: Broker) -> None:
+    request = long_fetch_request(broker, wait_ms=LONG_MS, min_bytes=1000)
+
+    async def scenario() -> FetchResponse:
+        task = waiting(broker, request)
+        await asyncio.sleep(0)  # the first partitions have been read
+        append(broker, size=1000)
+        return await asyncio.wait_for(task, 50)
+
+    response = asyncio.run(scenario())
+    assert sum(len(bytes_of(answer)) for answer in response.responses[0].partitions) >= 1000
+
+
+def test_a_topic_deleted_while_a_long_fetch_reads_is_told_at_once(broker: Broker) -> None:
+    request = long_fetch_request(broker, wait_ms=LONG_MS, min_bytes=1000)
+    broker.create_topic("u")
+    request.topics.insert(0, FetchTopic(topic="u", partitions=[at(0)]))
+
+    async def scenario() -> FetchResponse:
+        task = waiting(broker, request)
+        await asyncio.sleep(0)
+        assert broker.partition("u").observers
+        broker.delete_topic("u")
+        return await asyncio.wait_for(task, 50)
+
+    deleted = asyncio.run(scenario()).responses[0]
+    assert deleted.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_long_fetch_cancelled_while_it_reads_leaves_no_trace(broker: Broker) -> None:
+    request = long_fetch_request(broker, wait_ms=LONG_MS, min_bytes=1000)
+
+    async def scenario() -> None:
+        task = waiting(broker, request)
+        await asyncio.sleep(0)
+        assert broker.partition("t", 0).observers
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(scenario())
+    assert not broker.partition("t", 0).observers

@@ -17,7 +17,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.waiting import more_data
+from penstock.broker.partitions.waiting import DataWaiter
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.fetch_answers import (
@@ -132,17 +132,26 @@ async def _long_poll(
 ) -> FetchResponse:
     """Waits for what there is not yet; first reads what is there, unless that is done already."""
     deadline_ms = context.received_ms + max(request.max_wait_ms, 0)
-    if reading is None:
-        reading = await _read_by_turns(services, request, fetch, context)
-    while not _is_enough(services, request, reading):
-        wait_ms = deadline_ms - services.world.clock.monotonic_ms()
-        if wait_ms <= 0:
-            break
-        missing_bytes = _min_bytes(services, request) - reading.byte_count
-        came = await more_data(reading.seen, missing_bytes=missing_bytes, wait_ms=wait_ms)
-        reading = await _read_by_turns(services, request, fetch, context, before=reading)
-        if not came:
-            break
+    waiter = DataWaiter()
+    try:
+        if reading is None:
+            reading = await _read_by_turns(services, request, fetch, context, waiter)
+        while not _is_enough(services, request, reading):
+            wait_ms = deadline_ms - services.world.clock.monotonic_ms()
+            if wait_ms <= 0:
+                break
+            missing_bytes = _min_bytes(services, request) - reading.byte_count
+            came = await waiter.more_data(
+                reading.seen, missing_bytes=missing_bytes, wait_ms=wait_ms
+            )
+            waiter.stop()
+            reading = await _read_by_turns(
+                services, request, fetch, context, waiter, before=reading
+            )
+            if not came:
+                break
+    finally:
+        waiter.stop()
     return _reply(services, fetch, reading, context)
 
 
@@ -165,11 +174,12 @@ async def _read_by_turns(
     request: FetchRequest,
     fetch: Fetch,
     context: RequestContext,
+    waiter: DataWaiter,
     *,
     before: Reading | None = None,
 ) -> Reading:
-    """Like `_read`; the loop gets its turn between some hundred partitions and the next. Of such
-    readings a few are under way at a time.
+    """Like `_read`; the loop gets its turn between some hundred partitions and the next, while the
+    waiter observes those that were read. Of such readings a few are under way at a time.
     """
     reading = Reading()
     if len(fetch.wanted) <= ENTRIES_PER_TURN:
@@ -182,6 +192,7 @@ async def _read_by_turns(
             _read(services, request, fetch, context, reading, before=before)
             if len(reading.answers) == len(fetch.wanted):
                 return reading
+            waiter.observe(reading.seen)
             await asyncio.sleep(0)
     finally:
         places.release()

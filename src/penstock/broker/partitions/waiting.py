@@ -13,21 +13,63 @@ from penstock.replication.partition import Partition
 from penstock.replication.replica import Observer, Replica
 
 
-async def more_data(
-    seen: Sequence[tuple[Replica, int]], *, missing_bytes: int, wait_ms: int
-) -> bool:
-    """Waits until it is worth reading again: `missing_bytes` more came, or a partition ended.
-
-    `seen` pairs each partition with its `changes` as of the last reading, so that nothing is
-    missed between that reading and the start of this wait. False when the time passed first.
+class DataWaiter:
+    """Waits until it is worth reading again. Partitions that are read one after another are
+    observed as soon as they are read: what comes to them meanwhile is counted and not missed.
     """
-    assert missing_bytes > 0, missing_bytes
-    if any(partition.changes != changes for partition, changes in seen):
-        return True
-    woken = _new_future()
-    waiter = _DataWaiter(woken, missing_bytes)
-    places = [partition.observers for partition, _ in seen]
-    return await _observe(waiter, woken, places, wait_ms=wait_ms)
+
+    __slots__ = ("_bytes_came", "_bytes_wanted", "_has_ended", "_places", "_woken")
+
+    def __init__(self) -> None:
+        self._bytes_came = 0
+        self._bytes_wanted = 0
+        self._has_ended = False  # one of the partitions
+        self._places: list[dict[Observer, None]] = []
+        self._woken: asyncio.Future[bool] | None = None
+
+    def observe(self, seen: Sequence[tuple[Replica, int]]) -> None:
+        """Those of `seen` that are not observed yet, in the step in which they were read."""
+        for partition, _ in seen[len(self._places) :]:
+            partition.observers[self] = None
+            self._places.append(partition.observers)
+
+    async def more_data(
+        self, seen: Sequence[tuple[Replica, int]], *, missing_bytes: int, wait_ms: int
+    ) -> bool:
+        """Waits until `missing_bytes` more came, or a partition ended.
+
+        `seen` pairs each partition with its `changes` as of its reading, so that nothing is missed
+        of those that are not observed since then. False when the time passed first.
+        """
+        assert missing_bytes > 0, missing_bytes
+        unobserved = seen[len(self._places) :]
+        if any(partition.changes != changes for partition, changes in unobserved):
+            return True
+        self.observe(seen)
+        if self._has_ended or self._bytes_came >= missing_bytes:
+            return True
+        self._bytes_wanted = missing_bytes
+        self._woken = woken = _new_future()
+        return await _until_woken(woken, wait_ms=wait_ms)
+
+    def stop(self) -> None:
+        """Observes nothing any more, and counts from zero: before the next reading, or the end."""
+        for place in self._places:
+            place.pop(self, None)
+        self._places = []
+        self._bytes_came = 0
+        self._has_ended = False
+        self._woken = None
+
+    def advanced(self, partition: Replica, byte_count: int) -> None:
+        self._bytes_came += byte_count
+        if self._woken is not None and self._bytes_came >= self._bytes_wanted:
+            _wake(self._woken)
+
+    def ended(self, partition: Replica) -> None:
+        self._has_ended = True
+        if self._woken is not None:
+            _wake(self._woken)
 
 
 async def all_acked(
@@ -62,22 +104,6 @@ async def satisfied(
 def is_acked(partition: Partition, offset: Offset, *, all_acks: bool) -> bool:
     """Whether all in-sync replicas have the log up to `offset`; else whether the leader has."""
     return partition.high_watermark >= offset if all_acks else partition.vouches_for(offset)
-
-
-class _DataWaiter:
-    __slots__ = ("_missing_bytes", "_woken")
-
-    def __init__(self, woken: asyncio.Future[bool], missing_bytes: int) -> None:
-        self._woken = woken
-        self._missing_bytes = missing_bytes
-
-    def advanced(self, partition: Replica, byte_count: int) -> None:
-        self._missing_bytes -= byte_count
-        if self._missing_bytes <= 0:
-            _wake(self._woken)
-
-    def ended(self, partition: Replica) -> None:
-        _wake(self._woken)
 
 
 class _ConditionWaiter:
@@ -149,10 +175,16 @@ async def _observe(
     """Whether the waiter was woken before its time was up; `places` are where it registers."""
     for place in places:
         place[waiter] = None
+    try:
+        return await _until_woken(woken, wait_ms=wait_ms)
+    finally:
+        for place in places:
+            place.pop(waiter, None)
+
+
+async def _until_woken(woken: asyncio.Future[bool], *, wait_ms: int) -> bool:
     timer = asyncio.get_running_loop().call_later(max(wait_ms, 0) / 1000, _wake, woken, False)
     try:
         return await woken
     finally:
         timer.cancel()
-        for place in places:
-            place.pop(waiter, None)
