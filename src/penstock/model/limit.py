@@ -27,6 +27,8 @@ RECEIVE_BUFFER_BYTES = 64 * KIB  # of an idle connection; grows to one request a
 REQUESTS_IN_FLIGHT_MAX = 128  # per connection: beyond it the connection is not read
 CONNECTION_BACKLOG = 1024
 REQUEST_BYTES_HELD_MAX = 256 * MIB  # by all connections together, beyond their idle buffers
+# While others wait for that memory: in this time a request has to come in, or double its size.
+REQUEST_STALLED_MS = 30_000
 UNSENT_REPLY_BYTES_MAX = 1 * MIB  # per connection: beyond it the connection is not read
 UNSENT_BYTES_HELD_MAX = 256 * MIB  # by all connections beyond that: then one of them is closed
 # SO_SNDBUF of a connection that large ranges of files are sent to, so that the kernel takes a whole

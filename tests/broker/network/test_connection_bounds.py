@@ -302,6 +302,54 @@ def test_request_that_went_beyond_the_budget_leaves_that_right_to_the_next() -> 
     run(scenario())
 
 
+def test_large_requests_that_stall_do_not_stop_those_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = BrokerSettings(queued_max_request_bytes=1_000_000)
+
+    async def scenario(world: World) -> None:
+        async with serving(settings=settings, world=world) as served:
+            small, large, other, idle = [await served.connect() for _ in range(4)]
+            await idle.send(large_request(100_000, 1))
+            assert (await idle.reply())[0] == 1
+            await small.send(large_request(500_000, 2)[:-100])
+            await asyncio.sleep(60)
+            await large.send(large_request(900_000, 3)[:-100])  # the one that may go beyond
+            await asyncio.sleep(300)
+            assert len(served.server.connections) == 4  # nobody needs the memory
+            asked_ms = world.clock.monotonic_ms()
+            await other.send(large_request(300_000, 4))
+            assert (await other.reply())[0] == 4
+            assert world.clock.monotonic_ms() - asked_ms < 5_000
+            assert await large.is_closed()
+            assert len(served.server.connections) == 3
+            # What nobody has to give way for goes on where it was.
+            await small.send(large_request(500_000, 2)[-100:])
+            assert (await small.reply())[0] == 2
+
+    run_in_virtual_time(scenario)
+    assert sum("has stalled" in message for message in caplog.messages) == 1
+
+
+def test_large_requests_that_come_on_are_not_closed_while_others_wait() -> None:
+    settings = BrokerSettings(queued_max_request_bytes=1_000_000)
+
+    async def scenario(world: World) -> None:
+        async def ask_slowly(number: int) -> None:
+            client = await served.connect()
+            whole = large_request(900_000, number)
+            for start in range(0, len(whole), 50_000):
+                await client.send(whole[start : start + 50_000])
+                await asyncio.sleep(1)
+            assert (await client.reply())[0] == number
+
+        # Each of them takes most of the budget, so that the last waits for some minutes.
+        async with serving(settings=settings, world=world) as served:
+            await asyncio.wait_for(asyncio.gather(*map(ask_slowly, range(12))), 3600)
+
+    run_in_virtual_time(scenario)
+
+
 def test_budget_lets_one_holder_at_a_time_go_beyond() -> None:
     async def scenario() -> None:
         budget = Budget(100)

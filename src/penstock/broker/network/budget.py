@@ -5,6 +5,8 @@ what it has announced. When the budget is spent, whoever needs more waits, in or
 could last for ever, with every connection half way through a request; so one holder at a time may
 go beyond the budget until that request is in; the next one of the same sender has no such right.
 All that is held is therefore bounded by the budget plus one request of the largest size.
+A peer that stops in the middle of a request would keep it all the same: while somebody waits, the
+server closes such connections (`Server._relieve`), for which `short` is set.
 """
 
 import asyncio
@@ -16,6 +18,7 @@ class Budget:
         assert bytes_max > 0, bytes_max
         self.bytes_max = bytes_max
         self.held_bytes = 0
+        self.short = asyncio.Event()  # set while somebody waits
         self._beyond: object | None = None  # the holder that may go beyond the budget
         self._line: deque[tuple[object, int, asyncio.Future[None]]] = deque()
 
@@ -40,6 +43,8 @@ class Budget:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append((holder, count, turn))
         self._admit()
+        if self._line:
+            self.short.set()
         try:
             await turn
         except asyncio.CancelledError:
@@ -77,3 +82,4 @@ class Budget:
             self._line.popleft()
             self.held_bytes += count
             turn.set_result(None)
+        self.short.clear()

@@ -88,7 +88,9 @@ class Connection:
         self._unsent = unsent
         self._frames = FrameReader(frame_bytes_max=request_bytes_max)
         self._buffer_bytes_idle = self._frames.buffer_bytes
-        self._bytes_held = 0  # of the budget
+        self.bytes_held = 0  # of the budget
+        # When the request that holds them began, or outgrew what it held; 0: none is under way.
+        self._outgrown_ms = 0
         self._bytes_since_request = 0
         self._line: deque[PendingReply] = deque()
         self._ready: Parts = []
@@ -113,6 +115,10 @@ class Connection:
         so many requests was answered all the time, a peer that is still there has given up, too.
         """
         return self.active_ms <= moment_ms and (self._unanswered == 0 or self._is_full())
+
+    def is_stalled_since(self, moment_ms: int) -> bool:
+        """Whether a request that holds memory of the budget has not come on since then."""
+        return self.bytes_held > 0 and 0 < self._outgrown_ms <= moment_ms
 
     async def serve(self, waiting: TaskGroup) -> None:
         """Until the peer closes, breaks the protocol, or is closed; raises what ended it.
@@ -176,13 +182,18 @@ class Connection:
     async def _receive(self) -> bool:
         """Some bytes more; False when the peer has closed."""
         frames = self._frames
-        if self._bytes_held and self._budget.is_tight:
-            frames.shrink()
+        if self.bytes_held:
+            if self._budget.is_tight:
+                frames.shrink()
+            if self._outgrown_ms == 0 and not frames.is_idle:
+                self._outgrown_ms = self._clock.monotonic_ms()
         needed = frames.buffer_bytes_next - self._buffer_bytes_idle
-        if needed > self._bytes_held:
-            await self._budget.take(self, needed - self._bytes_held)
-            self._bytes_held = needed
-        elif needed < self._bytes_held:
+        if needed > self.bytes_held:
+            self._outgrown_ms = 0  # what it waits for now is not for its peer to give
+            await self._budget.take(self, needed - self.bytes_held)
+            self.bytes_held = needed
+            self._outgrown_ms = self._clock.monotonic_ms()
+        elif needed < self.bytes_held:
             self._hold_less(needed)
         view = frames.receive_view()
         count = await self.stream.receive_into(view)
@@ -205,8 +216,10 @@ class Connection:
                 self.active_ms = received_ms
             self._bytes_since_request = 0
             self._take(frame, received_ms)
-            if self._bytes_held and self._budget.is_beyond(self):
-                self._come_back()
+            if self.bytes_held:
+                self._outgrown_ms = 0
+                if self._budget.is_beyond(self):
+                    self._come_back()
             # `_is_full`, without a call for each request.
             if (
                 self.in_flight >= IN_FLIGHT_MAX
@@ -483,9 +496,9 @@ class Connection:
             self._budget.come_back(self)
 
     def _hold_less(self, bytes_held: int) -> None:
-        if bytes_held < self._bytes_held:
-            given = self._bytes_held - bytes_held
-            self._bytes_held = bytes_held
+        if bytes_held < self.bytes_held:
+            given = self.bytes_held - bytes_held
+            self.bytes_held = bytes_held
             self._budget.give(self, given, all_given=bytes_held == 0)
 
 

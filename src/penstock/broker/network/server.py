@@ -2,7 +2,8 @@
 
     max.connections, max.connections.per.ip    one too many is closed at once
     connections.max.idle.ms                    what has not moved for so long is closed
-    queued.max.request.bytes                   memory for requests on their way, over all
+    queued.max.request.bytes                   memory for requests on their way, over all; while
+                                               some wait for it, those that stall are closed
 
 On a listener with TLS a client shakes hands first (`entrance`), and on one with SASL it then logs
 in (`authentication`).
@@ -44,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 SWEEPS_PER_IDLE_TIME = 4  # a connection may idle for a quarter longer than the setting says
 SWEEP_MS_MIN = 10
+RELIEVED_EVERY_S = 1  # while a request waits for memory, one that has stalled is given up
 NO_ENTRANCES: Mapping[str, Entrance] = MappingProxyType({})
 
 
@@ -117,6 +119,7 @@ class Server:
             guarded = listener if entrance is None else entrance.guarded(listener)
             guarded.listen(partial(self._accept, dispatch, entrance))
         self._group.start(self._sweep(), name="idle connections")
+        self._group.start(self._relieve(), name="stalled requests")
 
     def serve(self) -> None:
         """The node is ready: those who came early are served, and all who come from now on."""
@@ -235,6 +238,26 @@ class Server:
                 if connection.is_idle_since(moment_ms):
                     logger.info("idle connection closed peer=%s", connection.stream.peer)
                     connection.close()
+
+    async def _relieve(self) -> None:
+        """While requests wait for memory, those that hold it and do not come on are given up, the
+        largest first: a few peers that stop half way would stop all others.
+        """
+        while True:
+            await self.budget.short.wait()
+            await asyncio.sleep(RELIEVED_EVERY_S)
+            if self.budget.short.is_set():
+                self._give_up_stalled()
+
+    def _give_up_stalled(self) -> None:
+        moment_ms = self._services.world.clock.monotonic_ms() - limit.REQUEST_STALLED_MS
+        stalled = [one for one in self.connections if one.is_stalled_since(moment_ms)]
+        if stalled:
+            most = max(stalled, key=lambda one: one.bytes_held)
+            most.give_up(
+                f"its request of {most.bytes_held} bytes or more has stalled, and others wait for"
+                f" memory, of which requests hold {self.budget.held_bytes} bytes"
+            )
 
 
 def socket_options(settings: BrokerSettings) -> SocketOptions:
