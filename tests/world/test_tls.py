@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import uvloop
@@ -16,7 +17,7 @@ import uvloop
 from penstock.model import limit
 from penstock.model.settings.tls import parse_tls
 from penstock.world.disk import RealDisk
-from penstock.world.errors import HandshakeFailed, NetworkError
+from penstock.world.errors import FileNotSent, HandshakeFailed, NetworkError
 from penstock.world.ports import Address, FileRange, Stream
 from penstock.world.tcp import TcpNetwork
 from penstock.world.tls import TlsContexts, TlsListener, TlsNetwork, client_context, enter
@@ -227,6 +228,27 @@ def test_a_range_of_a_file_arrives(run: Run, files: TlsFiles, tmp_path: Path) ->
             receive_exactly(client, span.byte_count), server.send_file(span)
         )
         assert received == data[1000 : 1000 + span.byte_count]
+
+    run(connected(files, scenario))
+    file.close()
+
+
+def test_a_file_that_the_disk_does_not_give_is_named(
+    run: Run, files: TlsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "segment").write_bytes(b"x" * 10)
+    file = RealDisk().open(str(tmp_path / "segment"))
+
+    def refuse(*_: object) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "pread", refuse)
+    monkeypatch.setattr(os, "sendfile", refuse)
+
+    async def scenario(client: Stream, server: Stream) -> None:
+        with pytest.raises(FileNotSent) as raised:
+            await server.send_file(FileRange(file=file, position=0, byte_count=10))
+        assert raised.value.path == file.path
 
     run(connected(files, scenario))
     file.close()

@@ -341,6 +341,15 @@ DISK_FAILED = event(
     "Replace the disk and start the node again. Other brokers lead its partitions meanwhile.",
     subject="directory",
 )
+DISK_READ_FAILED = event(
+    "disk.read_failed",
+    Level.ERROR,
+    "disk read failed",
+    "file reason",
+    "The records of that file cannot be read from this broker, which goes on leading: look into the"
+    " system's log. If the disk is bad, move its replicas: penstock partitions reassign --drain.",
+    subject="file",
+)
 DISK_NEARLY_FULL = event(
     "disk.nearly_full",
     Level.WARNING,

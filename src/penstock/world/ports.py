@@ -187,7 +187,9 @@ class Stream(Protocol):
         """
 
     async def send_file(self, span: FileRange) -> None:
-        """As `send`, for bytes of a file; NetworkError when the file turns out to be shorter."""
+        """As `send`, for bytes of a file; NetworkError when the file turns out to be shorter, and
+        FileNotSent when the disk does not give them.
+        """
 
     def close(self) -> None:
         """At once; who waits in a call gets NetworkError. Closing twice is harmless."""

@@ -33,6 +33,13 @@ CLOSED: Final = -1
 SHORT_OF_ROOM: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
+# Of sendfile: the file does not give its bytes. All others are told of the connection.
+NOT_READ: Final = frozenset(
+    {
+        errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO), errno.ENODATA,
+        errno.ENODEV, errno.ENXIO, errno.ESTALE,
+    }
+)  # fmt: skip
 
 
 class Descriptor:
@@ -226,7 +233,7 @@ class RealFile:
 
     def _reopen(self) -> None:
         if self._closed:
-            raise DiskError(self.path, "the file has been closed")
+            raise DiskError(self.path, "the file has been closed", gone=True)
         try:
             self._descriptor.fd = os.open(self.path, self._flags)
         except OSError as error:
@@ -293,5 +300,9 @@ class RealFile:
 
 
 def disk_error(path: str, error: OSError) -> DiskError:
-    full = error.errno in SHORT_OF_ROOM
-    return DiskError(path, error.strerror or str(error), full=full)
+    return DiskError(
+        path,
+        error.strerror or str(error),
+        full=error.errno in SHORT_OF_ROOM,
+        gone=error.errno == errno.ENOENT,
+    )

@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from penstock.model import limit
-from penstock.world.errors import DiskError, NetworkError
+from penstock.world.errors import DiskError, FileNotSent, NetworkError, send_error
 from penstock.world.ports import Address, Buffer, FileRange
-from penstock.world.real_file import RealFile
+from penstock.world.real_file import NOT_READ, RealFile, disk_error
 
 BUFFERS_PER_SEND_MAX: Final = 1024  # IOV_MAX of Linux
 # Linux: do not send a packet of the header alone.
@@ -170,10 +170,11 @@ class TcpStream:
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
+            if error.errno in NOT_READ:
+                raise FileNotSent(disk_error(file.path, error)) from error
             raise NetworkError(f"{self.peer}: {error.strerror}") from error
         except DiskError as error:
-            # Its descriptor had been given up, and the file has been deleted since.
-            raise NetworkError(f"{self.peer}: {error}") from error
+            raise send_error(error) from error
         if count == 0:
             raise NetworkError(f"{file.path} ends at {position}, before {end}")
         self.unproven = False

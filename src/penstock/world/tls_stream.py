@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.model import limit
-from penstock.world.errors import DiskError, NetworkError
+from penstock.world.errors import DiskError, FileNotSent, NetworkError, send_error
 from penstock.world.ports import Address, Buffer, FileRange
-from penstock.world.real_file import RealFile
+from penstock.world.real_file import NOT_READ, RealFile, disk_error
 from penstock.world.tcp_stream import TcpStream
 
 RECORD_BYTES_MAX: Final = 16 * limit.KIB
@@ -104,8 +104,7 @@ class TlsStream:
             try:
                 data = span.file.read_at(position, wanted)
             except DiskError as error:
-                # Its descriptor had been given up, and the file has been deleted since.
-                raise NetworkError(f"{self.peer}: {error}") from error
+                raise send_error(error) from error
             if len(data) < wanted:
                 raise NetworkError(f"{span.file.path} ends at {position + len(data)}, before {end}")
             await self._send(data)
@@ -190,8 +189,12 @@ class TlsStream:
             )
         except (BlockingIOError, InterruptedError):
             return 0
-        except (OSError, DiskError) as error:
-            raise NetworkError(f"{self.peer}: {error}") from error
+        except OSError as error:
+            if error.errno in NOT_READ:
+                raise FileNotSent(disk_error(file.path, error)) from error
+            raise NetworkError(f"{self.peer}: {error.strerror}") from error
+        except DiskError as error:
+            raise send_error(error) from error
         if count == 0:
             raise NetworkError(f"{file.path} ends at {position}, before {end}")
         self.tcp.unproven = False

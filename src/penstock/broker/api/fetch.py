@@ -376,7 +376,8 @@ def _read_partition(
     except CorruptData as damage:
         partitions.damage_found(partition, damage)
         return failed(asked.partition, ErrorCode.CORRUPT_MESSAGE)
-    except DiskError:
+    except DiskError as error:
+        partitions.read_failed(partition, error)
         # A client of old does not know the storage error; this one makes it ask for the leader.
         known = version >= STORAGE_ERROR_FROM
         code = ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -127,7 +127,8 @@ def _answer(
     except CorruptData as damage:
         services.partitions.damage_found(replica, damage)
         return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
-    except DiskError:
+    except DiskError as error:
+        services.partitions.read_failed(replica, error)
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None:
         if request.replica_id == CONSUMER and _may_go_back(replica):

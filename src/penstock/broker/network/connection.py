@@ -36,7 +36,7 @@ from penstock.model.error import CloseConnection
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.framing import FrameReader
-from penstock.world.errors import DiskError, NetworkError
+from penstock.world.errors import DiskError, NetworkError, send_error
 from penstock.world.ports import Buffer, Clock, FileRange, Stream
 from penstock.world.tasks import TaskGroup
 
@@ -507,8 +507,7 @@ def copied(span: FileRange) -> bytes:
     try:
         data = span.file.read_at(span.position, span.byte_count)
     except DiskError as error:
-        # As when sending: its descriptor had been given up, and the file has been deleted since.
-        raise NetworkError(str(error)) from error
+        raise send_error(error) from error
     if len(data) != span.byte_count:
         raise NetworkError(f"a file ends before {span.position + span.byte_count}")
     return data

@@ -5,12 +5,17 @@ handles an exception (docs/adr/0015), which is just what leaving a task group me
 """
 
 import asyncio
+import logging
 
 from penstock.broker.network.connection import Connection
 from penstock.model.error import CloseConnection
+from penstock.model.events import DISK_READ_FAILED
 from penstock.wire.errors import MalformedMessage
-from penstock.world.errors import NetworkError
+from penstock.world.errors import FileNotSent, NetworkError
+from penstock.world.event_log import tell
 from penstock.world.tasks import TaskGroup
+
+logger = logging.getLogger(__name__)
 
 
 async def converse(connection: Connection) -> None:
@@ -25,6 +30,8 @@ async def converse(connection: Connection) -> None:
                 await asyncio.sleep(0)
             # Nobody is there any more for whom these would wait.
             waiting.cancel()
+    except FileNotSent as error:
+        tell(logger, DISK_READ_FAILED, file=error.path, reason=error.reason)
     except NetworkError:
         pass  # the peer has gone; there is nobody to tell
     except (CloseConnection, MalformedMessage) as error:

@@ -36,7 +36,7 @@ from penstock.metadata.image.topic import (
 )
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
-from penstock.model.events import DISK_FAILED, DISK_FULL
+from penstock.model.events import DISK_FAILED, DISK_FULL, DISK_READ_FAILED
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
@@ -303,6 +303,13 @@ class Partitions:
         if self._damage_reported.get(directory) != str(damage):
             self._damage_reported[directory] = str(damage)
             logger.error("partition=%s corrupt=true reason=%s", partition.name, damage)
+
+    def read_failed(self, partition: Replica, error: DiskError) -> None:
+        """The disk did not give a reader what is stored; told once, however often it asks."""
+        directory = partition.log.directory
+        if self._damage_reported.get(directory) != str(error):
+            self._damage_reported[directory] = str(error)
+            tell(logger, DISK_READ_FAILED, file=error.path, reason=error.reason)
 
     def take_offline(self, path: str, error: DiskError) -> None:
         """A directory has failed: nothing of it is served until the next start.

@@ -347,7 +347,8 @@ class FollowerFetch(PendingReply):
             except CorruptData as damage:
                 self._services.partitions.damage_found(partition, damage)
                 return failed(index, ErrorCode.CORRUPT_MESSAGE)
-            except DiskError:
+            except DiskError as error:
+                self._services.partitions.read_failed(partition, error)
                 return failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
             if (found is None or found.span is None) and bytes_left < self._bytes_max:
                 return None
