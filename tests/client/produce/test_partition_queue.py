@@ -235,6 +235,24 @@ def test_batch_that_is_too_large_is_sent_in_halves() -> None:
     assert [t.result.offset for t in bench.tickets if t.result] == [0, 1, 2, 3, 4, 5]
 
 
+def test_halves_keep_their_order_without_idempotence() -> None:
+    rules = BatchRules(idempotent=False, linger_ms=0)
+    accumulator = Accumulator(rules)
+    for number in range(1, 6):
+        accumulator.append(PLACE, Record(None, b"%d" % number), Recorded(), now_ms=0)
+    (whole,) = accumulator.drain(lambda _: NODE, NODE, 0)
+    accumulator.append(PLACE, Record(None, b"6"), Recorded(), now_ms=0)
+    too_large = Refused(ErrorCode.MESSAGE_TOO_LARGE, str(PLACE))
+    accumulator.failed(whole, too_large, now_ms=0)
+    values = []
+    while batches := accumulator.drain(lambda _: NODE, NODE, 0):
+        (batch,) = batches
+        values += [record.value for record in batch.records]
+        accumulator.acked(batch, None, None)
+        accumulator.check()
+    assert values == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
 def test_single_record_that_is_too_large_is_refused() -> None:
     bench = Bench()
     bench.send()

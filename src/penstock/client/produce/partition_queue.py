@@ -236,8 +236,9 @@ class PartitionQueue:
             second.sequence = advance(batch.sequence, by=first.record_count)
         # One attempt is on record, so that each is sent alone, in order, as anything sent again.
         first.attempts = second.attempts = 1
-        self._put_back(first)
+        # The second one first: a batch without a number is put before all that wait.
         self._put_back(second)
+        self._put_back(first)
 
     def _is_oldest(self, batch: PendingBatch) -> bool:
         return not any(
