@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.client.network.errors import ClientError, ConnectionLost, Refused, TimedOut
 from penstock.client.produce.accumulator import Accumulator, BatchRules
+from penstock.client.produce.partition_queue import EPOCH_MAX
 from penstock.client.produce.pending_batch import Delivered, PendingBatch
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
@@ -348,6 +349,53 @@ def test_markers_that_are_on_their_way_are_not_waited_for_long() -> None:
     bench.drain()
     bench.answer()
     assert bench.acked == [b"1"]
+
+
+def test_a_batch_given_up_in_the_last_epoch_makes_the_rest_wait_for_another_producer_id() -> None:
+    bench = Bench()
+    bench.accumulator.begin_epoch(EPOCH_MAX)
+    bench.begin()
+    bench.send(3)
+    bench.drain()
+    bench.refuse(ErrorCode.INVALID_RECORD)
+    bench.send()
+    bench.drain()
+    assert not bench.accumulator.needs_another_id  # two batches are still on the wire
+    bench.answer()
+    bench.answer()
+    bench.pass_time(5)
+    bench.drain()
+    assert not bench.wire
+    assert bench.accumulator.needs_another_id
+    bench.log.forget_producer()  # the log does not know the other id
+    bench.accumulator.begin_epoch(0)
+    assert not bench.accumulator.needs_another_id
+    bench.settle()
+    assert bench.log.values == [b"1", b"3", b"4", b"5"]
+    assert bench.acked == bench.log.values
+
+
+def test_batches_with_a_number_are_sent_to_the_end_before_there_is_another_producer_id() -> None:
+    other = TopicPartition("orders", 1)
+    accumulator = Accumulator(BatchRules(linger_ms=0, backoff_ms=1))
+    accumulator.begin_epoch(EPOCH_MAX)
+    accumulator.append(PLACE, Record(None, b""), Recorded(), now_ms=0)
+    accumulator.append(other, Record(None, b""), Recorded(), now_ms=0)
+    refused, lost = accumulator.drain(lambda _: NODE, NODE, 0)
+    accumulator.failed(refused, Refused(ErrorCode.INVALID_RECORD, str(PLACE)), now_ms=0)
+    accumulator.failed(lost, ConnectionLost("cut"), now_ms=0)
+    accumulator.append(other, Record(None, b""), Recorded(), now_ms=0)
+    accumulator.append(PLACE, Record(None, b""), Recorded(), now_ms=0)
+    assert not accumulator.needs_another_id
+    again = accumulator.drain(lambda _: NODE, NODE, 10)
+    assert again == [lost]
+    accumulator.acked(lost, Offset(0), None)
+    assert accumulator.drain(lambda _: NODE, NODE, 10) == []
+    assert accumulator.needs_another_id
+    accumulator.begin_epoch(0)
+    numbered = accumulator.drain(lambda _: NODE, NODE, 10)
+    assert [(batch.epoch, batch.sequence) for batch in numbered] == [(0, 0), (0, 0)]
+    accumulator.check()
 
 
 STEPS: dict[str, Callable[[Bench], None]] = {

@@ -50,6 +50,7 @@ class Accumulator:
         self.flushing = False  # send what there is, however little
         self.given_up: ClientError | None = None  # why the first batch was not delivered
         self.epoch = 0  # in which partitions begin to number their batches
+        self.out_of_epochs = False  # nothing is numbered before the producer has another id
         self._queues: dict[TopicPartition, PartitionQueue] = {}  # every partition ever written to
         self._busy: dict[TopicPartition, PartitionQueue] = {}  # those of them that hold batches
         self._turn = 0  # where the next drain begins, so that no partition starves
@@ -57,6 +58,13 @@ class Accumulator:
     @property
     def is_empty(self) -> bool:
         return not self._busy
+
+    @property
+    def needs_another_id(self) -> bool:
+        """Whether a partition has used up the epochs of the producer id, and no batch is left that
+        bears a number of that id.
+        """
+        return self.out_of_epochs and not any(q.has_numbered for q in self._busy.values())
 
     @property
     def topics(self) -> list[str]:
@@ -130,6 +138,7 @@ class Accumulator:
     def begin_epoch(self, epoch: int) -> None:
         """Batches are numbered from 0 in this epoch; none has a number now."""
         self.epoch = epoch
+        self.out_of_epochs = False
         self._queues = dict(self._busy)
         for queue in self._busy.values():
             queue.begin_epoch(epoch)
@@ -162,6 +171,7 @@ class Accumulator:
         queue = self._queues[batch.partition]
         queue.acked(batch, base_offset, time_ms)
         self._left(queue, batch)
+        self._note(queue)
 
     def failed(
         self, batch: PendingBatch, error: ClientError, *, now_ms: int, at_once: bool = False
@@ -177,14 +187,14 @@ class Accumulator:
         queue.failed(batch, error, now_ms=now_ms, backoff_ms=backoff_ms)
         if batch.settled:
             self._left(queue, batch)
-        self.given_up = self.given_up or queue.given_up
+        self._note(queue)
 
     def expire(self, now_ms: int) -> None:
         """Gives up what was not delivered in time."""
         for queue in list(self._busy.values()):
             for batch in queue.expire(now_ms):
                 self._left(queue, batch)
-            self.given_up = self.given_up or queue.given_up
+            self._note(queue)
 
     def abandon(self, error: ClientError) -> None:
         """Fails everything that is still on its way."""
@@ -214,6 +224,8 @@ class Accumulator:
         if not queue.may_send(now_ms):
             return False
         head = queue.waiting[0]
+        if self.out_of_epochs and head.sequence is None:
+            return False
         return (
             self.flushing
             or head.attempts > 0
@@ -222,6 +234,11 @@ class Accumulator:
             or head.size_bytes >= self.rules.batch_bytes_max
             or head.created_ms + self.rules.linger_ms <= now_ms
         )
+
+    def _note(self, queue: PartitionQueue) -> None:
+        """What became of a batch may concern more than its partition."""
+        self.given_up = self.given_up or queue.given_up
+        self.out_of_epochs = self.out_of_epochs or queue.out_of_epochs
 
     def _left(self, queue: PartitionQueue, batch: PendingBatch) -> None:
         self.buffered_bytes -= batch.charged_bytes

@@ -229,6 +229,8 @@ class BatchSender:
         """Sends all that may be sent now. Without an `await`: what it looked at can't change
         under it.
         """
+        if self._identify is not None and self._accumulator.needs_another_id:
+            self.writer = None
         if self.writer is None and self._rules.idempotent:
             if not self._accumulator.is_empty:
                 assert self._identify is not None, "nobody to write as"

@@ -22,6 +22,8 @@ Invariants:
     although it has refused the first one a moment before: it did not lead the partition yet, or
     the markers of the last transaction were on their way. Or the first batch went to another
     broker, which led until then.
+ 7. After its last epoch a partition numbers nothing more (`out_of_epochs`): it waits for
+    another producer id, whose epochs begin anew.
 
 A transaction that has lost a batch is lost as a whole: its queues are abandoned, and invariant 4
 is for those who write without one.
@@ -68,11 +70,17 @@ class PartitionQueue:
         self.next_sequence = 0
         self.gap = False
         self.number_again = False
+        self.out_of_epochs = False  # nothing is numbered before the producer has another id
         self.retry_at_ms = 0
 
     @property
     def is_empty(self) -> bool:
         return not self.waiting and not self.on_wire
+
+    @property
+    def has_numbered(self) -> bool:
+        """Whether a batch bears a number, on the wire or to be sent again."""
+        return bool(self.on_wire) or (bool(self.waiting) and self.waiting[0].sequence is not None)
 
     def filling(self) -> PendingBatch | None:
         """The batch that takes new records, if there is one."""
@@ -109,6 +117,8 @@ class PartitionQueue:
         assert len(self.on_wire) <= (ON_WIRE_MAX if self.idempotent else 1), "invariant 5"
         if self.idempotent and self.acked_sequence is None:
             assert len(self.on_wire) <= 1, "invariant 6"
+        if self.out_of_epochs:
+            assert not self.has_numbered, "invariant 7"
 
     def take(self) -> PendingBatch:
         """The oldest waiting batch, numbered, counted as on the wire from now on."""
@@ -117,6 +127,7 @@ class PartitionQueue:
         batch.attempts += 1
         if self.idempotent and batch.sequence is None:
             assert not self.gap, "invariant 4"
+            assert not self.out_of_epochs, "invariant 7"
             batch.epoch = self.epoch
             batch.sequence = self.next_sequence
             self.next_sequence = advance(self.next_sequence, by=batch.record_count)
@@ -190,6 +201,7 @@ class PartitionQueue:
 
     def begin_epoch(self, epoch: int) -> None:
         """Numbers what comes from 0 in this epoch; nothing has a number in another one now."""
+        assert epoch <= EPOCH_MAX, epoch
         assert not self.on_wire
         assert all(batch.sequence is None for batch in self.waiting)
         self.epoch = epoch
@@ -197,7 +209,7 @@ class PartitionQueue:
         self.next_sequence = 0
         self.gap = False
         self.number_again = False
-        assert self.epoch <= EPOCH_MAX, "a producer id has no epochs left"
+        self.out_of_epochs = False
 
     def _note_acked(self, batch: PendingBatch) -> None:
         latest = self.acked_sequence
@@ -256,8 +268,13 @@ class PartitionQueue:
             for batch in self.waiting:
                 batch.sequence = None
                 batch.attempts = 0
-        if all(batch.sequence is None for batch in self.waiting):
+        if any(batch.sequence is not None for batch in self.waiting):
+            return
+        if self.epoch < EPOCH_MAX:
             self.begin_epoch(self.epoch + 1)
+        else:
+            self.gap = self.number_again = False
+            self.out_of_epochs = True
 
 
 def _is_before(one: PendingBatch, other: PendingBatch) -> bool:
