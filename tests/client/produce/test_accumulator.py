@@ -214,6 +214,23 @@ def test_first_batch_that_was_given_up_is_remembered_with_its_reason() -> None:
     assert accumulator.given_up is error
 
 
+def test_halves_of_a_batch_are_waited_for_and_batches_after_it_are_not() -> None:
+    accumulator = Accumulator(BatchRules(linger_ms=0))
+    append(accumulator)
+    append(accumulator)
+    (whole,) = accumulator.drain(leads_all, NODE, 0)
+    count = accumulator.opened_count
+    append(accumulator, place=TopicPartition("t", 1))
+    accumulator.failed(whole, Refused(ErrorCode.MESSAGE_TOO_LARGE, str(PLACE)), now_ms=0)
+    for _ in range(2):
+        assert not accumulator.has_left(count)
+        first, *_ = (b for b in accumulator.drain(leads_all, NODE, 0) if b.partition == PLACE)
+        assert not accumulator.has_left(count)
+        accumulator.acked(first, Offset(0), None)
+    assert accumulator.has_left(count)
+    assert not accumulator.is_empty
+
+
 def test_too_large_batch_built_elsewhere_is_given_up() -> None:
     accumulator = Accumulator(BatchRules(linger_ms=0))
     ticket = Ticket()

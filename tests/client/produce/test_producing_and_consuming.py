@@ -16,7 +16,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import BufferFull, Refused
 from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.partitioner import RoundRobin, partition_of_key
-from penstock.client.produce.producer import Acks, Producer, ProducerRules
+from penstock.client.produce.producer import Acks, Delivery, Producer, ProducerRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
@@ -171,6 +171,36 @@ def test_unknown_topic_and_partition_are_refused(penstock: Broker, with_cluster:
         async with Consumer(cluster) as consumer:
             with pytest.raises(Refused, match="no such partition"):
                 await consumer.assign([TopicPartition(topic, 1)])
+
+    with_cluster(work)
+
+
+def test_flush_waits_for_what_was_sent_before_it_and_for_nothing_else(
+    penstock: Broker, with_cluster: Run
+) -> None:
+    topic = penstock.topic()
+    rules = ProducerRules(batches=BatchRules(linger_ms=0, batch_bytes_max=1))
+
+    async def work(cluster: Cluster) -> None:
+        async with Producer(cluster, rules=rules) as producer:
+            sent: list[Delivery] = []
+            begun = asyncio.Event()
+
+            async def send_on() -> None:
+                """There are always records on their way."""
+                while True:
+                    sent.append(await producer.send(topic, b"x"))
+                    if len(sent) > 20:
+                        await sent[-20]
+                        begun.set()
+
+            sending = cluster.tasks.start(send_on())
+            await begun.wait()
+            before = list(sent)
+            async with asyncio.timeout(20):
+                await producer.flush()
+            assert all(delivery.done() for delivery in before)
+            sending.cancel()
 
     with_cluster(work)
 

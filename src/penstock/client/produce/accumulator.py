@@ -51,6 +51,7 @@ class Accumulator:
         self.given_up: ClientError | None = None  # why the first batch was not delivered
         self.epoch = 0  # in which partitions begin to number their batches
         self.out_of_epochs = False  # nothing is numbered before the producer has another id
+        self.opened_count = 0  # batches; each has its ordinal among them
         self._queues: dict[TopicPartition, PartitionQueue] = {}  # every partition ever written to
         self._busy: dict[TopicPartition, PartitionQueue] = {}  # those of them that hold batches
         self._turn = 0  # where the next drain begins, so that no partition starves
@@ -65,6 +66,11 @@ class Accumulator:
         bears a number of that id.
         """
         return self.out_of_epochs and not any(q.has_numbered for q in self._busy.values())
+
+    def has_left(self, count: int) -> bool:
+        """Whether the first `count` batches that were opened are gone, each with all its parts."""
+        oldest = (queue.oldest_ordinal for queue in self._busy.values())
+        return all(ordinal is None or ordinal > count for ordinal in oldest)
 
     @property
     def topics(self) -> list[str]:
@@ -111,10 +117,12 @@ class Accumulator:
         batch = queue.filling()
         opened = batch is None or batch.size_bytes + size_bytes > self.rules.batch_bytes_max
         if batch is None or opened:
+            self.opened_count += 1
             batch = PendingBatch(
                 partition=partition,
                 created_ms=now_ms,
                 deadline_ms=now_ms + self.rules.delivery_ms_max,
+                ordinal=self.opened_count,
             )
             queue.waiting.append(batch)
         batch.add(record, ticket, size_bytes)
@@ -130,8 +138,15 @@ class Accumulator:
         if queue is None:
             queue = self._new_queue(partition)
         self._busy[partition] = queue
-        deadline_ms = now_ms + self.rules.delivery_ms_max
-        batch = ready_batch(partition, data, ticket, created_ms=now_ms, deadline_ms=deadline_ms)
+        self.opened_count += 1
+        batch = ready_batch(
+            partition,
+            data,
+            ticket,
+            created_ms=now_ms,
+            deadline_ms=now_ms + self.rules.delivery_ms_max,
+            ordinal=self.opened_count,
+        )
         queue.waiting.append(batch)
         self.buffered_bytes += batch.charged_bytes
 

@@ -166,10 +166,12 @@ class BatchSender:
         """Waits until everything sent so far is settled, one way or the other; sends half-full
         batches too.
         """
+        # What is abandoned meanwhile has left this accumulator, and others send on.
+        accumulator, opened_count = self._accumulator, self._accumulator.opened_count
         self._flushers += 1
         self._wake.set()
         try:
-            while not self._accumulator.is_empty:
+            while not accumulator.has_left(opened_count):
                 self._settled.clear()
                 await self._settled.wait()
         finally:

@@ -82,6 +82,15 @@ class PartitionQueue:
         """Whether a batch bears a number, on the wire or to be sent again."""
         return bool(self.on_wire) or (bool(self.waiting) and self.waiting[0].sequence is not None)
 
+    @property
+    def oldest_ordinal(self) -> int | None:
+        """Of the batches that are left; None without any."""
+        # Those that wait are in order; one that was sent before them may be on the wire or not.
+        ordinals = [batch.ordinal for batch in self.on_wire]
+        if self.waiting:
+            ordinals.append(self.waiting[0].ordinal)
+        return min(ordinals, default=None)
+
     def filling(self) -> PendingBatch | None:
         """The batch that takes new records, if there is one."""
         if not self.waiting:

@@ -44,6 +44,7 @@ class PendingBatch:
     partition: TopicPartition
     created_ms: int
     deadline_ms: int
+    ordinal: int  # in the order in which batches were opened; halves have that of the whole
     records: list[Record] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
     size_bytes: int = HEADER_BYTES  # an upper bound while filling, the exact size once sealed
@@ -89,7 +90,10 @@ class PendingBatch:
         halves = []
         for start, end in ((0, middle), (middle, self.record_count)):
             half = PendingBatch(
-                partition=self.partition, created_ms=self.created_ms, deadline_ms=self.deadline_ms
+                partition=self.partition,
+                created_ms=self.created_ms,
+                deadline_ms=self.deadline_ms,
+                ordinal=self.ordinal,
             )
             for record, ticket in zip(
                 self.records[start:end], self.tickets[start:end], strict=True
@@ -135,6 +139,7 @@ def ready_batch(
     *,
     created_ms: int,
     deadline_ms: int,
+    ordinal: int,
 ) -> PendingBatch:
     """A batch that was built elsewhere; its one ticket is told the place of its first record."""
     header = BatchHeader(data)
@@ -145,6 +150,7 @@ def ready_batch(
         partition=partition,
         created_ms=created_ms,
         deadline_ms=deadline_ms,
+        ordinal=ordinal,
         tickets=[ticket],
         size_bytes=len(data),
         charged_bytes=len(data),
