@@ -12,7 +12,7 @@ from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
 from penstock.client.consume.fetch_request import FetchRules
 from penstock.client.consume.fetched_data import ConsumedRecord
-from penstock.client.network.cluster import Cluster
+from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.errors import BufferFull, Refused
 from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.partitioner import RoundRobin, partition_of_key
@@ -22,6 +22,7 @@ from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.compression import Codec
 from penstock.testing import Broker
+from rig.client_cluster import run_with_cluster
 
 Run = Callable[[Callable[[Cluster], Any]], Any]
 FROM_START = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(wait_ms_max=20))
@@ -89,6 +90,22 @@ def test_key_keeps_its_order_and_its_partition(penstock: Broker, with_cluster: R
         by_key[record.key].append(int(record.value))
     assert all(numbers == sorted(numbers) for numbers in by_key.values())
     assert sum(map(len, by_key.values())) == 2_000
+
+
+def test_keys_find_partitions_that_were_added_while_a_producer_sends(penstock: Broker) -> None:
+    topic = penstock.topic(partitions=1)
+    key = next(key for n in range(100) if partition_of_key(key := b"%d" % n, 4) == 3)
+
+    async def work(cluster: Cluster) -> None:
+        async with Producer(cluster) as producer:
+            first = await (await producer.send(topic, b"", key=key))
+            assert first.partition == 0
+            await Admin(cluster).create_partitions({topic: 4})
+            while (await (await producer.send(topic, b"", key=key))).partition != 3:
+                pass  # until the view is older than the rules allow, and was asked for again
+
+    rules = ClusterRules(backoff_ms=5, topic_ms_max=100, metadata_ms_max=200)
+    run_with_cluster(penstock.bootstrap, work, rules, seconds_max=30)
 
 
 @pytest.mark.parametrize("partitions", [2, 3])

@@ -63,6 +63,7 @@ class ClusterRules:
     request_ms_max: int = 30_000
     backoff_ms: int = 100
     reach_ms_max: int = 0  # so long brokers that can't be reached are tried again
+    metadata_ms_max: int = 300_000  # who sends asks again when the view is older
     topic_ms_max: int = 1_000  # a topic just made may not be known to all brokers yet
     create_topics: bool = (
         False  # whether asking for an unknown topic may create it, if the broker does so
@@ -84,6 +85,7 @@ class Cluster:
         assert self.bootstrap, "at least one broker must be named"
         self.rules = rules or ClusterRules()
         self.view = ClusterView()
+        self._view_ms = clock.monotonic_ms()
         self.features = Features()  # the newest that a broker told when a channel was opened
         self.tasks = TaskGroup()
         self._topics: dict[
@@ -107,6 +109,13 @@ class Cluster:
         for channel in self._channels.values():
             channel.close()
         await self.tasks.__aexit__(kind, error, trace)
+
+    @property
+    def view_is_old(self) -> bool:
+        """Whether it has to be asked for again, though nothing says that it is wrong: a topic may
+        have more partitions by now.
+        """
+        return self.clock.monotonic_ms() - self._view_ms >= self.rules.metadata_ms_max
 
     async def channel(self, node: NodeId, lane: Lane = Lane.QUESTIONS) -> Channel:
         """An open channel to a node; ClientError when it is unknown or can't be reached."""
@@ -227,6 +236,7 @@ class Cluster:
         if code != ErrorCode.NONE:
             raise Refused(code, "metadata")
         self.view = merged(self.view, reply, all_topics=all_topics)
+        self._view_ms = self.clock.monotonic_ms()
         self._refreshes += 1
 
     async def _any_channel(self, avoid: Collection[NodeId]) -> Channel:

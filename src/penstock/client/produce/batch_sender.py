@@ -231,6 +231,8 @@ class BatchSender:
         """Sends all that may be sent now. Without an `await`: what it looked at can't change
         under it.
         """
+        if self.cluster.view_is_old and not self._accumulator.is_empty:
+            self._background_tasks.run("producer: metadata", self._refresh)
         if self._identify is not None and self._accumulator.needs_another_id:
             self.writer = None
         if self.writer is None and self._rules.idempotent:
