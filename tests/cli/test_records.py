@@ -163,3 +163,17 @@ def test_record_that_the_broker_refuses_fails_the_command(
     outcome = run(f"produce {topic} {lines}")
     assert outcome.status == 1
     assert outcome.err.startswith(f"penstock: {topic}-0: ")
+
+
+def test_a_record_that_is_refused_is_told_with_how_many_were_written(
+    run: Run, penstock: Broker, tmp_path: Path
+) -> None:
+    topic = penstock.topic(max_message_bytes=200)
+    lines = tmp_path / "lines"
+    lines.write_text("one\ntwo\n" + "x" * 300 + "\nfour\n")
+    for command in (f"produce {topic} {lines}", f"produce {topic} {lines} --acks 1"):
+        outcome = run(command)
+        assert outcome.status == 1
+        assert outcome.err.startswith(f"penstock: {topic}-0: ")
+        assert outcome.err.endswith(f" (produced 3 records to {topic})\n")
+    assert run(f"consume {topic}").lines == ["one", "two", "four"] * 2

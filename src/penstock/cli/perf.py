@@ -16,10 +16,10 @@ import click
 
 from penstock.cli import status
 from penstock.cli.command_group import CommandGroup
-from penstock.cli.connect import RULES, until_interrupted, with_cluster
+from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.perf_figures import Figures, LiveFigures
-from penstock.cli.produce import ACKS
+from penstock.cli.produce import ACKS, Unfinished, produced
 from penstock.cli.show import print_json
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
@@ -27,6 +27,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import TimedOut
 from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.producer import Delivery, Producer, ProducerRules
+from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import KIB
 from penstock.records.compression import Codec
@@ -126,12 +127,15 @@ def produce(
     async def work(cluster: Cluster) -> Figures:
         await cluster.need((topic,))
         figures = Figures()
-        with LiveFigures(figures) as live:
-            async with Producer(cluster, rules=rules) as producer:
-                figures.is_whole = await until_interrupted(send_all(producer, figures, live))
-                await producer.flush()
-                if last is not None:
-                    await last  # what broke the last record is told here
+        try:
+            with LiveFigures(figures) as live:
+                async with Producer(cluster, rules=rules) as producer:
+                    figures.is_whole = await until_interrupted(send_all(producer, figures, live))
+                    await producer.flush()
+                    if last is not None:
+                        await last  # what broke the last record is told here
+        except PenstockError as error:
+            raise Unfinished(f"{error} ({produced(figures.records, topic)})") from error
         figures.end()
         return figures
 
@@ -216,7 +220,7 @@ def run(bootstrap: str, work: Callable[[Cluster], Awaitable[Figures]], *, as_jso
 
 
 def producer_rules(acks: str, batches: BatchRules) -> ProducerRules:
-    return ProducerRules(acks=ACKS[acks], block_ms_max=RULES.topic_ms_max, batches=batches)
+    return ProducerRules(acks=ACKS[acks], batches=batches)
 
 
 def sample_value(size: int) -> bytes:

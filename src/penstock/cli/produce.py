@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from penstock.cli import status
-from penstock.cli.connect import RULES, until_interrupted, with_cluster
+from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.lines import lines_of
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json
@@ -26,6 +26,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.producer import Acks, Delivery, Producer, ProducerRules
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.model.error import PenstockError
 from penstock.records.compression import Codec
 from penstock.records.record import Headers
 
@@ -52,6 +53,10 @@ class BadLine(click.ClickException):
         return BadLine(f"{self.message} ({before} produced)")
 
 
+class Unfinished(PenstockError):
+    """An error, and how many records were written all the same."""
+
+
 class Interrupted(click.ClickException):
     """Ctrl-C; says what is written."""
 
@@ -71,13 +76,14 @@ class Tally:
             await self.settle()
 
     async def settle(self) -> None:
-        """Waits for all; raises the first that failed, and lets the others pass unread."""
+        """Waits for all and counts those that were delivered; raises the first that failed."""
+        if self.held:
+            await asyncio.wait(self.held)  # an interruption leaves them as they are
         held, self.held = self.held, []
-        results = await asyncio.gather(*held, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        self.delivered += len(results)
+        failures = [failure for one in held if (failure := one.exception()) is not None]
+        self.delivered += len(held) - len(failures)
+        if failures:
+            raise failures[0]
 
 
 @click.command()
@@ -130,7 +136,6 @@ def produce(
     )
     rules = ProducerRules(
         acks=ACKS[acks],
-        block_ms_max=RULES.topic_ms_max,
         batches=BatchRules(idempotent=acks == "all", codec=Codec[compression.upper()]),
     )
 
@@ -138,9 +143,7 @@ def produce(
         assert transactional_id is not None
         await cluster.need((topic,))
         tally = Tally()
-        in_transaction = TransactionRules(
-            timeout_ms=TRANSACTION_MS, batches=rules.batches, block_ms_max=rules.block_ms_max
-        )
+        in_transaction = TransactionRules(timeout_ms=TRANSACTION_MS, batches=rules.batches)
         producer = TransactionalProducer(cluster, transactional_id, rules=in_transaction)
         async with producer, producer.transaction():
             if not await until_interrupted(_produce(producer, topic, files, line_rules, tally)):
@@ -155,16 +158,13 @@ def produce(
         try:
             async with Producer(cluster, rules=rules) as producer:
                 try:
-                    finished = await until_interrupted(
-                        _produce(producer, topic, files, line_rules, tally)
-                    )
-                except BadLine as bad:
-                    # Those before it are good, and on their way already.
+                    finished = await _produce_all(producer, topic, files, line_rules, tally)
+                except PenstockError as error:
+                    # What was accepted is on its way all the same.
                     await producer.flush()
-                    await tally.settle()
-                    raise bad.after(tally.delivered) from bad
-                await producer.flush()
-                await tally.settle()
+                    with suppress(PenstockError):
+                        await tally.settle()
+                    raise Unfinished(f"{error} ({produced(tally.delivered, topic)})") from error
                 if not finished:
                     raise Interrupted(f"interrupted: {produced(tally.delivered, topic)}")
         finally:
@@ -181,6 +181,22 @@ def produce(
 
 def produced(count: int, topic: str) -> str:
     return f"produced {'1 record' if count == 1 else f'{count} records'} to {topic}"
+
+
+async def _produce_all(
+    producer: Producer, topic: str, files: Sequence[Path], rules: LineRules, tally: Tally
+) -> bool:
+    """Until all is delivered; False when Ctrl-C ended it early."""
+    try:
+        finished = await until_interrupted(_produce(producer, topic, files, rules, tally))
+    except BadLine as bad:
+        # Those before it are good, and on their way already.
+        await producer.flush()
+        await tally.settle()
+        raise bad.after(tally.delivered) from bad
+    await producer.flush()
+    await tally.settle()
+    return finished
 
 
 async def _produce(
