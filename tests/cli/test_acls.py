@@ -72,6 +72,24 @@ def test_removing_everything_has_to_be_said(acls: Acls) -> None:
     assert len(acls("remove --all --json").json()) == 1
 
 
+@pytest.mark.parametrize(
+    "resource", ["topic", "group", "transactional-id", "user", "delegation-token"]
+)
+def test_an_empty_name_is_not_taken_for_every_resource(acls: Acls, resource: str) -> None:
+    acls("add bob read --topic orders")
+    for command in ("remove --principal User:bob", "list", "add bob read", "remove --all"):
+        refused = acls(f"{command} --{resource} ''")
+        assert refused.status == 2
+        assert refused.err == f"penstock: Invalid value for '--{resource}': it is empty\n"
+    assert len(acls("list --json").json()) == 1
+
+
+def test_an_empty_principal_is_not_taken_for_everybody(acls: Acls) -> None:
+    acls("add bob read --topic orders")
+    assert acls("remove --topic orders --principal ''").status == 2
+    assert len(acls("list --json").json()) == 1
+
+
 def test_a_producer_may_write_and_no_more(acls: Acls) -> None:
     assert rights(acls("grant producer alice --topic orders --transactional-id 'o-*' --json")) == {
         ("write", "topic", "orders", "literal"),

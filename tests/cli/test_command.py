@@ -145,6 +145,23 @@ def test_bash_completes_commands_options_and_choices(tmp_path: Path) -> None:
     assert completed("penstock produce x --acks a", tmp_path) == ["all"]
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("dlq replay dead --reason ''", "--reason"),
+        ("dlq replay dead --to ''", "--to"),
+        ("dlq replay dead --group ''", "--group"),
+        ("transactions abort --sink ''", "--sink"),
+        ("transactions list --pattern ''", "--pattern"),
+        ("acls grant producer alice --topic ''", "--topic"),
+    ],
+)
+def test_an_empty_choice_is_not_taken_for_none(run: Run, command: str, option: str) -> None:
+    outcome = run(command)
+    assert outcome.status == 2
+    assert outcome.err == f"penstock: Invalid value for '{option}': it is empty\n"
+
+
 def test_broker_that_is_not_there_is_told_with_its_address(run: Run) -> None:
     outcome = run("topics list --bootstrap 127.0.0.1:1")
     assert outcome.status == 1

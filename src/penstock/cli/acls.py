@@ -7,7 +7,7 @@ import click
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
-from penstock.cli.options import cluster_options
+from penstock.cli.options import cluster_options, not_empty
 from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin.acls import create_acls, delete_acls, describe_acls
 from penstock.client.network.cluster import Cluster
@@ -58,11 +58,23 @@ host_option = click.option(
 
 def resource_options(command: Command) -> Command:
     options = [
-        click.option("--topic", metavar="NAME", help=f"A topic. {NAMED}"),
-        click.option("--group", metavar="NAME", help=f"A group. {NAMED}"),
-        click.option("--transactional-id", metavar="NAME", help=f"A transactional id. {NAMED}"),
-        click.option("--user", metavar="NAME", help="A user, for rights on its tokens."),
-        click.option("--delegation-token", metavar="ID", help="A delegation token, to see it."),
+        click.option("--topic", callback=not_empty, metavar="NAME", help=f"A topic. {NAMED}"),
+        click.option("--group", callback=not_empty, metavar="NAME", help=f"A group. {NAMED}"),
+        click.option(
+            "--transactional-id",
+            callback=not_empty,
+            metavar="NAME",
+            help=f"A transactional id. {NAMED}",
+        ),
+        click.option(
+            "--user", callback=not_empty, metavar="NAME", help="A user, for rights on its tokens."
+        ),
+        click.option(
+            "--delegation-token",
+            callback=not_empty,
+            metavar="ID",
+            help="A delegation token, to see it.",
+        ),
         click.option("--cluster", is_flag=True, help="The cluster."),
     ]
     for option in reversed(options):
@@ -139,10 +151,10 @@ def remove(
     **names: str | None,
 ) -> None:
     """Remove the entries that agree in all that is named."""
-    named = principal is not None or operation is not None or cluster or any(names.values())
-    if not named and not everything:
+    has_resource = cluster or _is_any_given(names)
+    if not (principal is not None or operation is not None or has_resource or everything):
         raise click.UsageError("name what to remove, or say --all")
-    about = _pattern(cluster, names) if cluster or any(names.values()) else None
+    about = _pattern(cluster, names) if has_resource else None
     wanted = AclFilter(
         resource_type=ResourceType.ANY if about is None else about.resource_type,
         name=None if about is None else about.name,
@@ -168,6 +180,7 @@ def many(name: str, help_text: str, *, required: bool = False) -> Callable[[Comm
         f"{name.replace('-', '_')}s",
         multiple=True,
         required=required,
+        callback=not_empty,
         metavar="NAME",
         help=f"{help_text} Repeatable. {NAMED}",
     )
@@ -271,7 +284,7 @@ def _add(bootstrap: str, acls: list[Acl], as_json: bool) -> None:
 
 
 def _filter(principal: str | None, cluster: bool, names: dict[str, str | None]) -> AclFilter:
-    if not cluster and not any(names.values()):
+    if not cluster and not _is_any_given(names):
         return AclFilter(principal=principal)
     about = _pattern(cluster, names)
     is_prefix = about.pattern_type == PatternType.PREFIXED
@@ -283,8 +296,12 @@ def _filter(principal: str | None, cluster: bool, names: dict[str, str | None]) 
     )
 
 
+def _is_any_given(names: dict[str, str | None]) -> bool:
+    return any(name is not None for name in names.values())
+
+
 def _pattern(cluster: bool, names: dict[str, str | None]) -> ResourcePattern:
-    given = [(kind, name) for kind, name in names.items() if name]
+    given = [(kind, name) for kind, name in names.items() if name is not None]
     if len(given) + cluster != 1:
         raise click.UsageError(
             "name one resource: --topic, --group, --transactional-id, --user, --delegation-token"

@@ -10,7 +10,7 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.dlq_read import Choice, Found, found_letters
 from penstock.cli.dlq_replay import Order, Replayed, replay_letters
 from penstock.cli.dlq_show import json_line, show_counts, show_found, show_replayed
-from penstock.cli.options import cluster_options, record_options
+from penstock.cli.options import cluster_options, not_empty, record_options
 from penstock.cli.show import print_json
 from penstock.client.network.cluster import Cluster
 from penstock.model.topic_name import REPLAY_GROUP
@@ -21,11 +21,14 @@ reason_option = click.option(
     "--reason",
     "reasons",
     multiple=True,
+    callback=not_empty,
     metavar="TEXT",
     help="Only letters whose reason holds this text; repeatable.",
 )
 group_option = click.option(
-    "--group", help="Whose offsets tell what was replayed.  [default: penstock-dlq-TOPIC]"
+    "--group",
+    callback=not_empty,
+    help="Whose offsets tell what was replayed.  [default: penstock-dlq-TOPIC]",
 )
 
 
@@ -77,7 +80,12 @@ def list_letters(
 
 @dlq.command()
 @click.argument("topic")
-@click.option("--to", metavar="TOPIC", help="Write them here.  [default: where each came from]")
+@click.option(
+    "--to",
+    callback=not_empty,
+    metavar="TOPIC",
+    help="Write them here.  [default: where each came from]",
+)
 @reason_option
 @click.option("--limit", type=click.IntRange(min=1), help="Replay so many at most.")
 @click.option("--dry-run", is_flag=True, help="Show what would be replayed, and do nothing.")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Given = TypeVar("Given", str | None, tuple[str, ...])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -70,6 +71,15 @@ def cluster_options(command: Command) -> Command:
 def record_options(command: Command) -> Command:
     """The same for a command that prints records, of which nobody knows how many will come."""
     return bootstrap_option(json_lines_option(command))
+
+
+def not_empty(context: click.Context, parameter: click.Parameter, given: Given) -> Given:
+    """The callback of an option that names or selects something. A variable of a shell that is not
+    set gives an empty text; taken for none, it would select everything.
+    """
+    if "" in (given if isinstance(given, tuple) else (given,)):
+        raise click.BadParameter("it is empty")
+    return given
 
 
 def parse_settings(pairs: Iterable[str], *, option: str) -> dict[str, str]:

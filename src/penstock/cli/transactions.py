@@ -7,7 +7,7 @@ import click
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.groups_scope import partitions_in, topics_option
-from penstock.cli.options import cluster_options
+from penstock.cli.options import cluster_options, not_empty
 from penstock.cli.show import print_json, say
 from penstock.cli.times import parse_duration_ms
 from penstock.cli.transactions_show import (
@@ -94,7 +94,12 @@ transactions.add_command(recover)
     metavar="DURATION",
     help="Only those that began so long ago: 90s, 1h30m, 2d.",
 )
-@click.option("--pattern", metavar="REGEX", help="Only ids that match as a whole, by RE2.")
+@click.option(
+    "--pattern",
+    callback=not_empty,
+    metavar="REGEX",
+    help="Only ids that match as a whole, by RE2.",
+)
 @cluster_options
 def list_command(
     states: tuple[str, ...],
@@ -191,7 +196,12 @@ def hanging(
     metavar="N",
     help="Where the one that hangs in the partition of --topic begins.",
 )
-@click.option("--sink", metavar="NAME", help="All of a sink of Spark, whose query is given up.")
+@click.option(
+    "--sink",
+    callback=not_empty,
+    metavar="NAME",
+    help="All of a sink of Spark, whose query is given up.",
+)
 @decision_topic_option
 @cluster_options
 def abort(
