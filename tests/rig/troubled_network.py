@@ -34,6 +34,7 @@ class TroubledNetwork(TcpNetwork):
     async def connect(self, address: Address) -> "TroubledStream":  # type: ignore[override]
         if self.is_away:
             self.refused += 1
+            await asyncio.sleep(0)
             raise ConnectionRefused(f"cannot connect to {address}: Connection refused")
         stream = TroubledStream(self, await super().connect(address))
         self.streams.append(stream)

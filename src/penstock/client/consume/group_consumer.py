@@ -7,7 +7,8 @@
             await consumer.commit()      # only where `auto_commit_ms` is None
 
 The rules of membership are `membership/`'s, which knows no tasks; here is the shell. One task keeps
-the membership alive: it asks what the member wants asked. Partitions come and go inside `poll`
+the membership alive: it asks what the member wants asked. It waits for nobody but the coordinator:
+the metadata is read again beside it. Partitions come and go inside `poll`
 alone, in the caller's task: at that moment he is done with all records that he was given, so their
 offsets are committed before a partition is let go, and nobody reads them again.
 """
@@ -31,12 +32,14 @@ from penstock.client.consume.membership.modern import (
     ModernSubscription,
     unknown_topics,
 )
+from penstock.client.network.background_tasks import BackgroundTasks
 from penstock.client.network.cluster import Cluster, Lane
 from penstock.client.network.coordinators import LOST, MOVED, Coordinators
 from penstock.client.network.errors import (
     STALE_METADATA,
     ClientError,
     Refused,
+    TimedOut,
     UnsupportedByBroker,
     error_code,
 )
@@ -80,6 +83,7 @@ class GroupRules:
     poll_ms_max: int = 300_000  # who does not poll for so long is no member any more
     session_ms: int = 45_000
     heartbeat_ms: int = 3_000
+    metadata_ms: int = METADATA_MS  # how often to look for partitions that were added
     reading: ConsumerRules = field(default_factory=ConsumerRules)
 
 
@@ -125,7 +129,11 @@ class GroupConsumer:
         self._commit_at_ms = 0
         self._polled_at_ms = 0
         self._dropped_out = False
+        self._background_tasks = BackgroundTasks(
+            cluster.tasks, done=self._wake.set, backoff_ms=cluster.rules.backoff_ms
+        )
         self._metadata_at_ms = 0
+        self._metadata_is_new = False  # and the member does not know
         self._take_on_at_ms = 0  # not before: the last try was in vain
         self._absent_since_ms: int | None = None  # a partition that was assigned
 
@@ -156,6 +164,7 @@ class GroupConsumer:
         being worked on is not done.
         """
         assert self._life is not None
+        self._background_tasks.close()
         self._life.cancel()
         await asyncio.wait([self._life])
         owned = self.member.owned
@@ -319,12 +328,14 @@ class GroupConsumer:
         if not self._dropped_out:
             question = member.request(self.cluster.view, now_ms=now_ms)
         if question is None:
-            due_ms = min(member.next_at_ms, poll_deadline_ms, self._metadata_at_ms)
-            await self._sleep(due_ms - now_ms if due_ms > now_ms else METADATA_MS)
+            # What is overdue waits for the user, or for metadata: both wake us.
+            due_ms = (member.next_at_ms, poll_deadline_ms, self._metadata_at_ms)
+            next_ms = min((ms for ms in due_ms if ms > now_ms), default=now_ms + METADATA_MS)
+            await self._sleep(next_ms - now_ms)
             return
         reply = await self._ask(question)
         if unknown_topics(reply, self.cluster.view):
-            await self._refresh()
+            await self._soon(self._refresh())
         member.answered(reply, self.cluster.view, now_ms=self.cluster.clock.monotonic_ms())
         await self._fall_back(member)
 
@@ -338,14 +349,36 @@ class GroupConsumer:
 
     async def _look_at_metadata(self, member: Member, now_ms: int) -> None:
         view = self.cluster.view
-        if any(topic not in view.topics for topic in member.topics_needed):
-            await self.cluster.refresh(member.topics_needed)
-        elif now_ms >= self._metadata_at_ms:
+        if now_ms >= self._metadata_at_ms:
+            self._background_tasks.run(f"metadata for {self.group}", self._read_metadata)
+        if now_ms >= member.next_at_ms and any(
+            topic not in view.topics for topic in member.topics_needed
+        ):
+            await self._soon(self.cluster.refresh(member.topics_needed))
+        if self._metadata_is_new:
+            self._metadata_is_new = False
+            member.metadata_changed(self.cluster.view, now_ms=now_ms)
+
+    async def _read_metadata(self) -> None:
+        clock = self.cluster.clock
+        self._metadata_at_ms = clock.monotonic_ms() + self.rules.metadata_ms
+        try:
             await self._refresh()
-        else:
-            return
-        self._metadata_at_ms = now_ms + METADATA_MS
-        member.metadata_changed(self.cluster.view, now_ms=now_ms)
+            self._metadata_is_new = True
+        except ClientError:
+            self._metadata_at_ms = clock.monotonic_ms()  # after the backoff, that is
+            raise
+
+    async def _soon(self, metadata: Awaitable[object]) -> None:
+        """What the next step cannot do without. A broker that keeps silent must not keep the member
+        from its heartbeats: TimedOut.
+        """
+        wait_ms = self.rules.heartbeat_ms
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await metadata
+        except TimeoutError as error:
+            raise TimedOut(f"group {self.group}: no metadata within {wait_ms} ms") from error
 
     async def _refresh(self) -> None:
         if self.pattern is None:
