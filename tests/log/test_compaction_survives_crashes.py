@@ -5,9 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.log.compaction.cleaner import Cleaned, clean_log
+from penstock.log.compaction.owner import take_up
 from penstock.log.errors import CorruptLog
 from penstock.world.errors import DiskError
-from rig.compacting import COMPACTED, Update, clean, put, seal, state, state_of, stored
+from penstock.world.ports import Rest
+from rig.compacting import COMPACTED, Update, clean, plan, put, seal, state, state_of, stored
 from rig.logs import NOW_MS, Opened, open_log
 from rig.memory_disk import Crashed, MemoryDisk
 
@@ -23,6 +26,7 @@ class Story:
         self.opened: Opened | None = None
         self.updates: list[Update] = []
         self.synced = 0
+        self.deleted = 0  # offsets below it
 
     def begin(self) -> None:
         self.opened = open_log(self.disk, settings=COMPACTED)
@@ -42,6 +46,32 @@ class Story:
     def clean(self, *, now_ms: int = NOW_MS) -> None:
         assert self.opened is not None
         clean(self.disk, self.opened.log, now_ms=now_ms)
+
+    def clean_beside_retention(self) -> None:
+        """A pass one of whose sources is deleted while they are rewritten."""
+        assert self.opened is not None
+        log = self.opened.log
+        steps = clean_log(self.disk, plan(log))
+        item = next(item for item in steps if isinstance(item, Cleaned))
+        self.deleted = log.segments[1].base_offset
+        log.advance_start(log.segments[1].base_offset)
+        assert not take_up(log, item)
+        steps.close()
+
+    def lose_helper(self, *, groups: int) -> None:
+        """A pass that is killed when it has written the output for so many groups."""
+        assert self.opened is not None
+        steps = clean_log(self.disk, plan(self.opened.log))
+        for item in steps:
+            groups -= isinstance(item, Cleaned)
+            if groups == 0:
+                break
+            assert not isinstance(item, Rest)
+            assert take_up(self.opened.log, item)
+        written = {path: node for path, node in self.disk.files.items() if ".cleaned" in path}
+        assert written
+        steps.close()
+        self.disk.files.update(written)
 
 
 def compact_once(story: Story) -> None:
@@ -85,10 +115,43 @@ def compact_to_nothing_and_close(story: Story) -> None:
     story.opened.directory.close()
 
 
+def compact_again_after_a_pass_that_retention_has_overtaken(story: Story) -> None:
+    story.begin()
+    for number in range(12):
+        story.put((f"key {number % 3}", str(number)), (f"once {number}", "x" * 60))
+    story.seal()
+    story.clean_beside_retention()
+    story.put(("key 1", "after"), ("key 2", "after"))
+    story.seal()
+    story.clean()
+    story.put(("key 2", "last"))
+
+
+def compact_again_after_a_helper_was_killed(story: Story) -> None:
+    """It leaves the output for the second segment, which the next pass merges with the first."""
+    story.begin()
+    for number in range(9):
+        story.put(("key 0", str(number).ljust(20)))
+    story.seal()
+    for number in range(4):
+        story.put(("key 1", str(number)), (f"once {number}", "x"))
+    story.seal()
+    for number in range(4):
+        story.put(("key 2", str(number)), (f"late {number}", "x" * 120))
+    story.seal()
+    story.lose_helper(groups=2)
+    story.put(("key 1", "after"), ("key 2", "after"))
+    story.seal()
+    story.clean()
+    story.put(("key 2", "last"))
+
+
 STORIES: list[Callable[[Story], None]] = [
     compact_once,
     compact_until_tombstones_go,
     compact_to_nothing_and_close,
+    compact_again_after_a_pass_that_retention_has_overtaken,
+    compact_again_after_a_helper_was_killed,
 ]
 
 
@@ -111,8 +174,8 @@ def check_came_back(disk: MemoryDisk, story: Story, *, promised: int) -> None:
     log = opened.log
     log.check()
     assert promised <= log.end_offset <= len(story.updates)
-    promises = state_of(story.updates[:promised])
-    settled = {key for key, _ in story.updates[:promised]}
+    promises = state_of(story.updates[story.deleted : promised])
+    settled = {key for key, _ in story.updates[story.deleted : promised]}
     settled -= {key for key, _ in story.updates[promised:]}
     for offset, key, value in stored(log):
         assert story.updates[offset] == (key, value)
@@ -201,6 +264,22 @@ def test_failed_disk_call_leaves_a_log_that_reads_on_and_comes_back() -> None:
         if not failed:
             return
     pytest.fail(f"compaction takes more than {CALLS_MAX} calls")
+
+
+@pytest.mark.parametrize("tell", STORIES)
+def test_output_that_no_log_takes_up_is_removed(tell: Callable[[Story], None]) -> None:
+    story, _ = run_until_crash(tell, CALLS_MAX)
+    assert [name for name in story.disk.names("/data/orders-0") if "cleaned" in name] == []
+
+
+def test_output_of_a_pass_that_is_overtaken_is_removed_at_once() -> None:
+    story = Story(MemoryDisk())
+    story.begin()
+    for number in range(12):
+        story.put(("key", str(number) * 60))
+    story.seal()
+    story.clean_beside_retention()
+    assert [name for name in story.disk.names("/data/orders-0") if "cleaned" in name] == []
 
 
 def test_damaged_batch_is_told_and_changes_nothing() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from penstock.log.compaction.cleaner import Finished, PassItem, clean_log
 from penstock.log.compaction.owner import take_up
-from penstock.log.compaction.plan import CleanerLimits, dirt_of, plan_pass
+from penstock.log.compaction.plan import CleanerLimits, CleaningPass, dirt_of, plan_pass
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import LeaderEpoch, Offset
@@ -125,6 +125,23 @@ def clean_in_steps(
     memory_bytes: int = LIMITS.memory_bytes,
 ) -> Iterator[PassItem]:
     """The same, for who looks on or stops between two steps."""
+    wanted = plan(log, cleaned_offset=cleaned_offset, now_ms=now_ms, memory_bytes=memory_bytes)
+    for item in clean_log(disk, wanted):
+        if isinstance(item, Rest):
+            continue
+        assert take_up(log, item)
+        log.check()
+        yield item
+
+
+def plan(
+    log: PartitionLog,
+    *,
+    cleaned_offset: int | None = None,
+    now_ms: int = NOW_MS,
+    memory_bytes: int = LIMITS.memory_bytes,
+) -> CleaningPass:
+    """A pass over all that can be compacted."""
     open_offset = log.producers.first_open_offset
     dirt = dirt_of(
         log,
@@ -132,13 +149,7 @@ def clean_in_steps(
         stable_offset=log.end_offset if open_offset is None else open_offset,
         now_ms=now_ms,
     )
-    limits = replace(LIMITS, memory_bytes=memory_bytes)
-    for item in clean_log(disk, plan_pass(log, dirt, limits, now_ms=now_ms)):
-        if isinstance(item, Rest):
-            continue
-        assert take_up(log, item)
-        log.check()
-        yield item
+    return plan_pass(log, dirt, replace(LIMITS, memory_bytes=memory_bytes), now_ms=now_ms)
 
 
 def stored(log: PartitionLog) -> list[tuple[int, str, str | None]]:

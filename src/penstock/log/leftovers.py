@@ -8,9 +8,13 @@
     *.tmp                a small file that was about to be replaced: remove
     an index without its .log     remove
 
-A swap that begins at or above the first `.cleaned` belongs to an unfinished split: remove. Each
-step can be interrupted and repeated.
+A swap whose records are in a segment that a `.cleaned` belongs to as well has not got all of its
+names, or it is a part of Apache Kafka's unfinished split: remove. Any other `.cleaned` is of an
+earlier compaction, and tells nothing about a swap, whose sources may be gone already. Each step can
+be interrupted and repeated.
 """
+
+from collections.abc import Collection
 
 from penstock.log import layout
 from penstock.log.scan import headers
@@ -26,29 +30,49 @@ def tidy(disk: Disk, directory: str) -> None:
     """Completes or removes everything unfinished, so that only segments are left."""
     names = disk.names(directory)
     unfinished = [name for name in names if name.endswith(layout.CLEANED)]
-    first_unfinished = min((_base_offset(name) for name in unfinished), default=None)
-    swaps: list[str] = []
+    swaps = [name for name in names if name.endswith(layout.SWAP)]
+    if unfinished and swaps:
+        dropped = _swaps_to_drop(disk, directory, swaps, {_base_offset(one) for one in unfinished})
+        for name in dropped:
+            disk.remove(f"{directory}/{name}")
+        # None may be back when nothing tells any more that it was to be dropped.
+        disk.sync_directory(directory)
+        swaps = [name for name in swaps if name not in dropped]
     for name in names:
-        gone = name.endswith((layout.DELETED, layout.TEMPORARY))
+        gone = name.endswith((layout.DELETED, layout.TEMPORARY, layout.CLEANED))
         if gone and not name.endswith(_METADATA_SNAPSHOT_DELETED):
             disk.remove(f"{directory}/{name}")
-        elif name.endswith(layout.SWAP):
-            if first_unfinished is not None and _base_offset(name) >= first_unfinished:
-                disk.remove(f"{directory}/{name}")
-            else:
-                swaps.append(name)
-    for name in unfinished:
-        disk.remove(f"{directory}/{name}")
     if swaps:
         _finish_swaps(disk, directory, swaps)
     _remove_orphans(disk, directory)
+
+
+def _swaps_to_drop(
+    disk: Disk, directory: str, swaps: list[str], unfinished: Collection[Offset]
+) -> list[str]:
+    """The swaps that are not complete; `unfinished` are the base offsets of `.cleaned` files."""
+    parsed = [layout.parse_segment_file(name) for name in disk.names(directory)]
+    bases = [one[0] for one in parsed if one is not None and one[1] == layout.LOG]
+    dropped: list[str] = []
+    for name in swaps:
+        offset = _base_offset(name)
+        base = max((one for one in bases if one <= offset), default=None)
+        if base is None or not any(base <= one <= offset for one in unfinished):
+            continue
+        log = layout.segment_path(directory, base, layout.LOG)
+        if base == offset or _next_offset(disk, log, base) > offset:
+            dropped.append(name)
+    return dropped
 
 
 def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
     logs = [name for name in swaps if name.endswith(layout.LOG + layout.SWAP)]
     bases = {_base_offset(name) for name in logs}
     covered_from = min((_base_offset(name) for name in logs), default=Offset(0))
-    covered_until = max((_next_offset(disk, directory, name) for name in logs), default=Offset(0))
+    covered_until = max(
+        (_next_offset(disk, f"{directory}/{name}", _base_offset(name)) for name in logs),
+        default=Offset(0),
+    )
     for name in disk.names(directory):
         parsed = layout.parse_segment_file(name)
         if parsed is None or parsed[1] not in layout.SEGMENT_SUFFIXES:
@@ -83,9 +107,10 @@ def _base_offset(name: str) -> Offset:
     return Offset(int(digits)) if digits.isdigit() else Offset(0)
 
 
-def _next_offset(disk: Disk, directory: str, name: str) -> Offset:
-    file = disk.open(f"{directory}/{name}")
-    next_offset = _base_offset(name)
+def _next_offset(disk: Disk, path: str, base_offset: Offset) -> Offset:
+    """Where a .log file ends that begins at `base_offset`."""
+    file = disk.open(path)
+    next_offset = base_offset
     try:
         for _, header in headers(file, start=0, end=file.size):
             next_offset = header.next_offset

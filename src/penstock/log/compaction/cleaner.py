@@ -77,6 +77,7 @@ Steps = Generator[PassItem | Rest, None, None]
 
 def clean_log(disk: Disk, wanted: CleaningPass) -> Steps:
     """Runs a pass; see the module. After CorruptLog or DiskError the log is unchanged."""
+    _remove_outputs(disk, wanted)
     keys, end_offset = yield from _map_keys(disk, wanted)
     sources = [source for source in wanted.sources if source.base_offset < end_offset]
     batch_filter = BatchFilter(wanted, keys)
@@ -216,6 +217,13 @@ def _clean_into(
         output.note_aborted(transaction)
     batch_filter.aborted.clear()
     return batch
+
+
+def _remove_outputs(disk: Disk, wanted: CleaningPass) -> None:
+    """Removes what an earlier pass has written and the log has not taken up."""
+    for name in disk.names(wanted.directory):
+        if name.endswith(layout.CLEANED):
+            disk.remove(f"{wanted.directory}/{name}")
 
 
 class _Pace:

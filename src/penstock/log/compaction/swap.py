@@ -74,25 +74,28 @@ class Swaps:
 
     def begin(self, sources: Sequence[Source], *, size_bytes: int) -> bool:
         """Begins a swap with what a pass has written for `sources`; False when they have changed
-        since.
+        since: that is removed.
 
         Step 1 above; the directory must be synced before `replace`.
         """
         self.drop()
-        slot = self._slot_of(sources)
-        if slot is None:
-            return False
-        self._sources = self._segments[slot : slot + len(sources)]
-        self._cleaned = Segment(
+        cleaned = Segment(
             disk=self._disk,
             directory=self._directory,
             base_offset=sources[0].base_offset,
             size_bytes=size_bytes,
-            created_ms=self._sources[-1].created_ms,
+            created_ms=0,
             loaded=self._loaded,
             ending=layout.CLEANED,
         )
-        self._cleaned.change_ending(layout.SWAP)
+        slot = self._slot_of(sources)
+        if slot is None:
+            cleaned.remove_files()
+            return False
+        self._sources = self._segments[slot : slot + len(sources)]
+        cleaned.created_ms = self._sources[-1].created_ms
+        self._cleaned = cleaned
+        cleaned.change_ending(layout.SWAP)
         return True
 
     def replace(self) -> bool:
