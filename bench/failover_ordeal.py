@@ -5,9 +5,14 @@
 Three processes, partitions with three replicas, min.insync.replicas=2; idempotent producers of
 confluent-kafka, kafka-python and Java with acks of all. In random order: SIGKILL of a leader, of
 the active controller, of another node, of two at once, of all, of a leader that is ahead of its
-followers and again while it truncates, of a node that starts and recovers; SIGSTOP for longer than
-the session; a node whose log.dirs were wiped while it was down. Three of ten faults strike before
-the cluster is whole again after the last one.
+followers and again in the middle of its truncation, of a node that starts and recovers; SIGSTOP for
+longer than the session; a node whose log.dirs were wiped while it was down. Three of ten faults
+strike before the cluster is whole again after the last one.
+
+A leader gets 40 segments ahead of followers that stand still, so that it takes a while to cut them
+off. The kill comes when the first of them is gone, and counts if records that were to be cut off
+are still there; else all of it is done again, five times at most. A run without any such kill has
+failed.
 
 At the end every record that was sent must be acked: clients try for half an hour, longer than any
 fault lasts. Every acked record must be there once, at the offset that was acked, the records of

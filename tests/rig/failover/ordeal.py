@@ -21,7 +21,13 @@ from rig.failover.cluster import BRISK_SESSIONS, ReplicatedCluster
 from rig.failover.load import LedgerLoad
 from rig.failover.producers import ALL
 from rig.failover.proof import faults_at_the_end
-from rig.failover.questions import create_replicated, leader_of, until_in_sync
+from rig.failover.questions import (
+    create_replicated,
+    leader_of,
+    partition_states,
+    until_in_sync,
+)
+from rig.failover.truncations import RecordsAhead, Truncation, end_of_epoch
 
 TOPIC = "ledger"
 PARTITIONS = 6
@@ -31,6 +37,7 @@ DOWN_SECONDS_MAX = 2.0
 STAGGER_SECONDS_MAX = 1.0  # between starts of nodes that were killed together
 FIRST_START_SECONDS = 3.0  # a guess, until a start has been timed
 BEHIND_SECONDS = 0.5  # how long followers stand still, so that a leader is ahead of them
+AHEAD_ATTEMPTS_MAX = 5  # until a kill comes in the middle of a truncation
 SESSION_SECONDS = int(BRISK_SESSIONS["broker.session.timeout.ms"]) / 1000
 
 
@@ -40,7 +47,7 @@ class Fault(Enum):
     FOLLOWER = "a node that is not the active controller is killed"
     TWO = "two nodes are killed at once"
     ALL = "all nodes are killed at once"
-    AHEAD = "a leader is killed that is ahead of its followers, and again as it truncates"
+    AHEAD = "a leader is killed that is ahead of its followers, and again in the truncation"
     STARTING = "a node is killed, and again as it starts and recovers"
     PAUSED = "a node stands still for longer than its session"
     WIPED = "a node is killed and its log.dirs wiped, its metadata directory kept"
@@ -71,6 +78,7 @@ class OrdealReport:
 
     struck: Counter[Fault] = field(default_factory=Counter)
     kills: int = 0  # processes
+    truncations: int = 0  # in the middle of which a node was killed
     acked: int = 0
     unplaced: int = 0  # acks of duplicates that named no offset
     open: int = 0  # records that were sent and not acked
@@ -80,7 +88,8 @@ class OrdealReport:
     @property
     def line(self) -> str:
         return (
-            f"{self.struck.total()} faults, {self.kills} processes killed, {self.acked:,} records"
+            f"{self.struck.total()} faults, {self.kills} processes killed,"
+            f" {self.truncations} of them in the middle of a truncation; {self.acked:,} records"
             f" acked, {self.unplaced} of them without an offset, {self.open} open,"
             f" {len(self.faults)} broken promises"
         )
@@ -104,6 +113,7 @@ class FailoverOrdeal:
         self._topic = topic
         self._random = random.Random(seed)
         self._start_seconds = FIRST_START_SECONDS
+        self._ahead = RecordsAhead(partitions=PARTITIONS)
         create_replicated(cluster, topic, partitions=PARTITIONS, settings=TOPIC_SETTINGS)
         self._load = LedgerLoad(
             cluster.bootstrap, topic, partitions=PARTITIONS, rate=rate, java=java, acks=acks
@@ -132,8 +142,11 @@ class FailoverOrdeal:
         self._load.finish()
         self._count()
         self.report.faults += self._load.faults
+        if self.report.struck[Fault.AHEAD] and not self.report.truncations:
+            self.report.faults.append("no node was killed in the middle of a truncation")
+        promised = [*self._load.records, self._ahead.records]
         self.report.faults += faults_at_the_end(
-            self._cluster, self._topic, self._load.records, partitions=PARTITIONS
+            self._cluster, self._topic, promised, partitions=PARTITIONS
         )
         return self.report
 
@@ -158,12 +171,45 @@ class FailoverOrdeal:
         self._start(numbers)
 
     def _kill_ahead(self) -> None:
-        leader = self._leader()
+        """All replicas are in sync, or none could lead in its place. Done again where the second
+        kill came too late.
+        """
+        before = self.report.truncations
+        for _ in range(AHEAD_ATTEMPTS_MAX):
+            until_in_sync(self._cluster, self._topic)
+            self._kill_ahead_once()
+            if self.report.truncations > before:
+                return
+
+    def _kill_ahead_once(self) -> None:
+        partition = self._random.randrange(PARTITIONS)
+        leader = leader_of(self._cluster, self._topic, partition)
+        address = self._cluster.addresses[leader]
+        leader_epoch = partition_states(address, self._topic)[partition].leader_epoch
         with self._stopped(one for one in self._cluster.nodes if one != leader):
+            if not self._ahead.write(address, self._topic, partition):
+                return  # it has just lost its leadership
             time.sleep(BEHIND_SECONDS)
             self._kill([leader])
         self._let_pass(DOWN_SECONDS_MAX)
-        self._start_among_kills(leader)
+        self._kill_truncating(leader, partition, leader_epoch=leader_epoch)
+        self._start([leader])
+
+    def _kill_truncating(self, number: int, partition: int, *, leader_epoch: int) -> None:
+        """Once, or twice in the same truncation."""
+        for _ in range(self._random.randint(1, 2)):
+            truncation = Truncation(self._cluster.data(number) / f"{self._topic}-{partition}")
+            self._cluster.nodes[number].begin()
+            has_begun = truncation.until_begun()
+            self._kill([number])
+            cut_offset = end_of_epoch(
+                self._cluster, self._topic, partition, leader_epoch=leader_epoch
+            )
+            if not has_begun or not truncation.is_half_done(
+                cut_offset=cut_offset, leader_epoch=leader_epoch
+            ):
+                return
+            self.report.truncations += 1
 
     def _kill_starting(self) -> None:
         [number] = self._some(1)

@@ -20,6 +20,7 @@ FAULTS_MAX = 10  # of one partition: the first ones say what is wrong
 class LoggedBatch(NamedTuple):
     offset: int
     end_offset: int  # one after its last record
+    leader_epoch: int
     content: bytes
 
 
@@ -44,13 +45,13 @@ def batches_in(segment: Path) -> Iterator[LoggedBatch]:
         offset, length = START.unpack_from(content, at)
         if length == 0:
             return  # Preallocated; nothing follows.
-        _, magic, _, _, last_delta = REST.unpack_from(content, at + START.size)
+        leader_epoch, magic, _, _, last_delta = REST.unpack_from(content, at + START.size)
         end = at + START.size + length
         if magic != 2 or last_delta < 0 or length < HEADER_BYTES - START.size:
             raise BrokenLog(f"{segment}: no batch at position {at}")
         if end > len(content):
             return
-        yield LoggedBatch(offset, offset + last_delta + 1, content[at:end])
+        yield LoggedBatch(offset, offset + last_delta + 1, leader_epoch, content[at:end])
         at = end
 
 
