@@ -1,8 +1,10 @@
-"""Consumers read from a replica in their own rack (KIP-392): librdkafka, Java, and single requests.
+"""Consumers read from a replica in their own rack (KIP-392): librdkafka, Java, our own client, and
+single requests.
 
 With PENSTOCK_INTEROP_PEER=1 the cluster is one of Apache Kafka, as in `conftest.py`.
 """
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,13 +16,22 @@ from typing import Any, TypeAlias
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from penstock.client.consume.consumer import Consumer as OurConsumer
+from penstock.client.consume.consumer import ConsumerRules as OurRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster as OurCluster
 from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition as Place
+from penstock.wire.api import ApiKey
 from penstock.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,
     PartitionData,
 )
+from penstock.world.clock import RealClock
 from rig.apache_kafka.cluster import KafkaCluster
 from rig.apache_kafka.java import compiled, java_command
 from rig.cluster_questions import is_whole, until
@@ -28,6 +39,7 @@ from rig.dialogue import Dialogue
 from rig.reassigning import create_on
 from rig.served_cluster import ServedCluster
 from rig.source_tree import ROOT
+from rig.troubled_network import TroubledNetwork
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 COUNT = 50
@@ -163,6 +175,28 @@ def test_librdkafka_reads_from_the_broker_in_its_rack(cluster: Cluster) -> None:
 
         until("all is read, from broker 3", is_read)
     assert values == [str(number) for number in range(COUNT)]
+
+
+def test_our_consumer_reads_from_the_broker_in_its_rack(cluster: Cluster) -> None:
+    network = TroubledNetwork()
+    rules = OurRules(reset=Reset.EARLIEST, fetch=FetchRules(rack="rack-3", wait_ms_max=20))
+    addresses = parse_addresses(cluster.bootstrap)
+
+    async def work() -> list[bytes | None]:
+        values: list[bytes | None] = []
+        async with (
+            asyncio.timeout(60),
+            OurCluster(network, RealClock(), addresses) as ours,
+            OurConsumer(ours, rules=rules) as consumer,
+        ):
+            await consumer.assign([Place(TOPIC, 0)])
+            while len(values) < COUNT:
+                values += [record.value for record in await consumer.poll(wait_ms=100)]
+        return values
+
+    assert asyncio.run(work()) == [b"%d" % number for number in range(COUNT)]
+    asked = {str(stream.peer) for stream in network.streams if stream.sent[ApiKey.FETCH]}
+    assert asked == {cluster.addresses[1], cluster.addresses[3]}
 
 
 def test_the_java_consumer_reads_from_the_broker_in_its_rack(

@@ -14,12 +14,15 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from penstock.client.consume.cursor import Cursor, Cursors, Reset
+from penstock.client.consume.cursor import Cursor, Cursors, ReadReplica, Reset
 from penstock.client.consume.fetch_request import (
     Asked,
     FetchFailed,
+    FetchRedirected,
     FetchRules,
+    FetchSucceeded,
     fetch_request,
+    fetched_from,
     outcome,
     version_bound,
 )
@@ -38,6 +41,7 @@ from penstock.wire.messages.fetch import FetchRequest, FetchResponse
 
 RECORDS_AT_ONCE = 500
 LOOK_UP_PAUSE_MS = 1_000
+READ_REPLICA_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,11 +240,13 @@ class Consumer:
             self._background_tasks.run("consumer: positions", self._look_up_positions)
         by_node: dict[NodeId, list[Cursor]] = {}
         for cursor in self._cursors.fetchable(now_ms):
-            leader = self.cluster.view.leader_of(cursor.partition)
-            if leader is None:
+            node = fetched_from(cursor, self.cluster.view, now_ms=now_ms)
+            if cursor.read_replica is not None and cursor.read_replica.node != node:
+                cursor.read_replica = None
+            if node is None:
                 self._background_tasks.run("consumer: metadata", self._refresh)
-            elif leader not in self._fetching:
-                by_node.setdefault(leader, []).append(cursor)
+            elif node not in self._fetching:
+                by_node.setdefault(node, []).append(cursor)
         for node, cursors in by_node.items():
             channel = self._channels.get(node)
             if channel is None or not channel.is_open:
@@ -276,16 +282,37 @@ class Consumer:
                 self._failed(FetchFailed(asked=one, code=ErrorCode.NETWORK_EXCEPTION))
         else:
             for result in outcome(answer.result(), asked, self.cluster.view, self.rules.fetch):
-                if isinstance(result, FetchFailed):
-                    self._failed(result)
-                else:
-                    self._cursors.fetched(result.data, move=result.asked.move)
+                match result:
+                    case FetchSucceeded():
+                        self._cursors.fetched(result.data, move=result.asked.move)
+                    case FetchRedirected():
+                        self._redirected(result)
+                    case FetchFailed():
+                        self._failed(result)
         self._changed()
 
+    def _redirected(self, redirected: FetchRedirected) -> None:
+        cursor, view = redirected.asked.cursor, self.cluster.view
+        known = view.partition(cursor.partition)
+        if known is None or redirected.to not in view.brokers:
+            # Asked again at once, the leader would say the same.
+            self._background_tasks.run("consumer: metadata", self._refresh)
+            self._retry_later(cursor.partition)
+            return
+        cursor.read_replica = ReadReplica(
+            node=redirected.to,
+            leader_epoch=known.leader_epoch,
+            until_ms=self.cluster.clock.monotonic_ms() + READ_REPLICA_MS,
+        )
+
     def _failed(self, failed: FetchFailed) -> None:
-        partition, code = failed.asked.partition, failed.code
-        if self._cursors.by_partition.get(partition) is not failed.asked.cursor:
+        cursor, partition, code = failed.asked.cursor, failed.asked.partition, failed.code
+        if self._cursors.by_partition.get(partition) is not cursor:
             return  # given back meanwhile
+        if cursor.read_replica is not None:
+            cursor.read_replica = None
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                code = ErrorCode.OFFSET_NOT_AVAILABLE  # there: the leader knows where the log ends
         refused = Refused(code, f"{partition} at offset {failed.asked.position}")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not self._cursors.out_of_range(partition, move=failed.asked.move):
@@ -320,6 +347,9 @@ class Consumer:
         finally:
             # Where that failed, perhaps another node leads by now.
             if node not in self._channels or not self._channels[node].is_open:
+                for cursor in self._cursors.by_partition.values():
+                    if cursor.read_replica is not None and cursor.read_replica.node == node:
+                        cursor.read_replica = None
                 self._background_tasks.run("consumer: metadata", self._refresh)
 
     async def _look_up_positions(self) -> None:

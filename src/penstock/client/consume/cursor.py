@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from enum import Enum
 
 from penstock.client.consume.fetched_data import ConsumedRecord, FetchedData
-from penstock.model.identity import TopicPartition
+from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.errors import CorruptBatch
 
 
@@ -28,6 +28,15 @@ class Reset(Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"  # that is an error then
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReplica:
+    """A follower in the reader's rack, to which the leader of this epoch has sent it (KIP-392)."""
+
+    node: NodeId
+    leader_epoch: LeaderEpoch
+    until_ms: int  # then the leader is asked again: there may be a nearer one
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,6 +49,7 @@ class Cursor:
     paused: bool = False
     fetching: bool = False
     retry_at_ms: int = 0
+    read_replica: ReadReplica | None = None  # None: it is read from its leader
 
 
 class Cursors:

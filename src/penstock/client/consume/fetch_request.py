@@ -9,7 +9,7 @@ from penstock.client.consume.visible_batches import Aborted
 from penstock.client.network.errors import error_code
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
-from penstock.model.identity import ProducerId, TopicId, TopicPartition
+from penstock.model.identity import NodeId, ProducerId, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
@@ -31,7 +31,7 @@ class FetchRules:
     bytes_max: int = 16 * MIB
     partition_bytes_max: int = 1 * MIB
     isolation: Isolation = Isolation.READ_UNCOMMITTED
-    rack: str = ""
+    rack: str = ""  # of the reader: leaders may name a replica there, which is read then
 
     def __post_init__(self) -> None:
         assert self.bytes_max >= KIB
@@ -55,9 +55,29 @@ class FetchFailed:
 
 
 @dataclass(slots=True, kw_only=True)
+class FetchRedirected:
+    """The leader named a replica that is nearer, and sent no records."""
+
+    asked: Asked
+    to: NodeId
+
+
+@dataclass(slots=True, kw_only=True)
 class FetchSucceeded:
     asked: Asked
     data: FetchedData
+
+
+def fetched_from(cursor: Cursor, view: ClusterView, *, now_ms: int) -> NodeId | None:
+    """The replica that the leader named, or the leader: also when it is another one by now."""
+    leader, near = view.leader_of(cursor.partition), cursor.read_replica
+    if leader is None or near is None:
+        return leader
+    known = view.partition(cursor.partition)
+    is_of_this_leader = known is not None and known.leader_epoch == near.leader_epoch
+    if is_of_this_leader and near.node in view.brokers and now_ms < near.until_ms:
+        return near.node
+    return leader
 
 
 def fetch_request(
@@ -108,7 +128,7 @@ def version_bound(request: FetchRequest, view: ClusterView) -> int | None:
 
 def outcome(
     reply: FetchResponse, asked: Sequence[Asked], view: ClusterView, rules: FetchRules
-) -> list[FetchSucceeded | FetchFailed]:
+) -> list[FetchSucceeded | FetchRedirected | FetchFailed]:
     """What the reply says of each partition asked for, in their order."""
     whole = error_code(reply.error_code)
     if whole != ErrorCode.NONE:
@@ -126,13 +146,15 @@ def outcome(
 
 def _outcome(
     asked: Asked, told: PartitionData | None, rules: FetchRules
-) -> FetchSucceeded | FetchFailed:
+) -> FetchSucceeded | FetchRedirected | FetchFailed:
     if told is None:
         # Under an id that we do not know any more: the topic was deleted, or made anew.
         return FetchFailed(asked=asked, code=ErrorCode.UNKNOWN_TOPIC_ID)
     code = error_code(told.error_code)
     if code != ErrorCode.NONE:
         return FetchFailed(asked=asked, code=code)
+    if told.preferred_read_replica >= 0:
+        return FetchRedirected(asked=asked, to=NodeId(told.preferred_read_replica))
     records = told.records
     assert records is None or isinstance(records, memoryview)
     data = FetchedData(

@@ -1,0 +1,65 @@
+"""Which broker a partition is read from: its leader, or a replica that the leader named."""
+
+from dataclasses import replace
+
+from penstock.client.consume.cursor import Cursor, ReadReplica, Reset
+from penstock.client.consume.fetch_request import (
+    FetchRedirected,
+    FetchRules,
+    fetch_request,
+    fetched_from,
+    outcome,
+)
+from penstock.client.network.routing import BrokerView, ClusterView, PartitionView, TopicView
+from penstock.model.identity import NodeId, TopicId, TopicPartition
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from penstock.world.ports import Address
+
+LEADER, NEAR = NodeId(1), NodeId(2)
+PLACE = TopicPartition("t", 0)
+ID = TopicId(b"t" * 16)
+UNTIL_MS = 1_000
+
+
+def view(
+    *, leader: NodeId | None = LEADER, epoch: int = 5, brokers: tuple[NodeId, ...] = (LEADER, NEAR)
+) -> ClusterView:
+    partition = PartitionView(index=0, leader=leader, leader_epoch=LeaderEpoch(epoch))
+    topic = TopicView(name="t", topic_id=ID, internal=False, partitions=(partition,))
+    addresses = {
+        node: BrokerView(node_id=node, address=Address(host="h", port=node)) for node in brokers
+    }
+    return ClusterView(brokers=addresses, topics={"t": topic})
+
+
+def cursor() -> Cursor:
+    near = ReadReplica(node=NEAR, leader_epoch=LeaderEpoch(5), until_ms=UNTIL_MS)
+    return Cursor(partition=PLACE, look_up=Reset.NONE, fetch_position=Offset(0), read_replica=near)
+
+
+def test_replica_that_the_leader_named_is_read_until_its_time_is_over() -> None:
+    assert fetched_from(cursor(), view(), now_ms=UNTIL_MS - 1) == NEAR
+    assert fetched_from(cursor(), view(), now_ms=UNTIL_MS) == LEADER
+
+
+def test_a_new_leader_is_asked_itself() -> None:
+    assert fetched_from(cursor(), view(epoch=6), now_ms=0) == LEADER
+    assert fetched_from(cursor(), view(leader=None), now_ms=0) is None
+
+
+def test_leader_is_read_when_the_replica_is_no_broker_any_more() -> None:
+    assert fetched_from(cursor(), view(brokers=(LEADER,)), now_ms=0) == LEADER
+
+
+def test_leader_is_read_while_it_has_named_nobody() -> None:
+    alone = replace(cursor(), read_replica=None)
+    assert fetched_from(alone, view(), now_ms=0) == LEADER
+
+
+def test_reply_that_names_a_replica_is_no_empty_reply() -> None:
+    rules = FetchRules(rack="near")
+    _, asked = fetch_request([cursor()], view(), rules)
+    told = PartitionData(partition_index=0, preferred_read_replica=NEAR, records=None)
+    reply = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[told])])
+    assert outcome(reply, asked, view(), rules) == [FetchRedirected(asked=asked[0], to=NEAR)]
