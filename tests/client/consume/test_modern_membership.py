@@ -225,6 +225,22 @@ def test_topic_of_an_unknown_id_is_left_out() -> None:
     assert talk.carry_out() == [Assign(places(0))]
 
 
+def test_assignment_with_a_topic_of_an_unknown_id_is_asked_for_again() -> None:
+    talk = Conversation()
+    talk.asked()
+    created = TopicPartitions(topic_id=b"c" * 16, partitions=[0])
+    talk.answer(assignment=Assignment(topic_partitions=[created]))
+    talk.now_ms = 500
+    again = talk.asked()
+    assert again is not None
+    assert again.subscribed_topic_names == ["t"], "a full one: the reply has the assignment"
+    talk.answer(assignment=told(0))
+    assert talk.carry_out() == [Assign(places(0))]
+    acknowledged = talk.asked()
+    assert acknowledged is not None
+    assert acknowledged.subscribed_topic_names is None
+
+
 def test_member_says_good_bye_and_a_static_one_that_it_will_be_back() -> None:
     def farewell(instance_id: str | None) -> int:
         subscription = ModernSubscription(group="g", topics=("t",), instance_id=instance_id)

@@ -126,6 +126,10 @@ class ModernMember:
                     # before was perhaps not carried out, and the coordinator does not know.
                     self._sent_owned = None
                 self.target = target
+                if unknown_topics(reply, view):
+                    # Either deleted, or new and unknown to the broker that told of topics: asked
+                    # for everything, the coordinator says it again.
+                    self._sent_all = False
             if self.owned != self._sent_owned and not self.has_change():
                 self.next_at_ms = now_ms  # it was carried out while the question was on its way
 
@@ -196,7 +200,7 @@ class ModernMember:
         return self.owned
 
     def _named(self, assignment: Assignment, view: ClusterView) -> Places:
-        """Topics that nobody knows by name any more are left out: they are being deleted."""
+        """Topics without a known name are left out."""
         names = view.topic_names()
         found = []
         for topic in assignment.topic_partitions:
