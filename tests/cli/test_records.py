@@ -75,6 +75,42 @@ def test_lines_before_a_bad_one_are_produced_and_it_is_told(
     assert run(f"consume {topic} --key-separator :").lines == ["a:1", "b:2"]
 
 
+def test_separators_and_markers_need_not_be_text(
+    run: Run, penstock: Broker, tmp_path: Path
+) -> None:
+    topic = penstock.topic()
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"k\xff\xfe\nl\xffv\n")
+    options = ["--key-separator", b"\xff", "--null-marker", b"\xfe", "--headers", b"h=\xfd"]
+    command = [sys.executable, "-m", "penstock.cli.main", "produce", topic, lines, *options]
+    done = subprocess.run(command, capture_output=True, timeout=120, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, f"produced 2 records to {topic}\n")
+    read = [json.loads(line) for line in run(f"consume {topic} --json").lines]
+    assert [(r["key"], r["value"]) for r in read] == [("k", None), ("l", "v")]
+    assert read[0]["headers"] == [{"name": "h", "value_base64": "/Q=="}]
+
+
+def test_the_name_of_a_header_is_text(run: Run, penstock: Broker) -> None:
+    outcome = run(f"produce {penstock.topic()} --headers \udcff=1")
+    assert outcome.status == 2
+    assert outcome.err.endswith("is not UTF-8\n")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_closed_standard_input_is_told_in_one_line(penstock: Broker) -> None:
+    command = [sys.executable, "-m", "penstock.cli.main", "produce", penstock.topic()]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command],
+        capture_output=True,
+        timeout=120,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("penstock: standard input is closed")
+    assert done.stderr.count("\n") == 1
+
+
 def test_an_empty_device_as_standard_input_has_no_records(penstock: Broker) -> None:
     """So are commands run by cron, systemd and `docker exec` without -i."""
     topic = penstock.topic()

@@ -86,6 +86,17 @@ def test_passwords_are_taken_from_a_file(run: Run, admin: Path, tmp_path: Path) 
         assert run(f"topics list --command-config {dave}").status == 0
 
 
+@pytest.mark.parametrize("password", [b"\xff\xfe\x00", b""])
+def test_a_file_that_holds_no_password_is_told_in_one_line(
+    run: Run, admin: Path, tmp_path: Path, password: bytes
+) -> None:
+    (tmp_path / "password").write_bytes(password)
+    refused = run(f"users add dave --password-file password --command-config {admin}")
+    assert refused.status == 1
+    assert refused.err.startswith("penstock: the password of dave ")
+    assert refused.err.count("\n") == 1
+
+
 def test_the_file_may_be_named_by_the_environment(
     run: Run, admin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

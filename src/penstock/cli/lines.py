@@ -24,6 +24,10 @@ class LineTooLong(PenstockError):
     """A line that can't be a record: it has no end in sight."""
 
 
+class NoStandardInput(PenstockError):
+    """The command was started with its standard input closed."""
+
+
 class Lines:
     """Splits pieces of bytes into lines; the last one needs no line end."""
 
@@ -54,6 +58,8 @@ async def lines_of(files: Sequence[Path]) -> AsyncIterator[tuple[list[bytes], in
 
 
 async def _lines_of_stdin() -> AsyncIterator[tuple[list[bytes], int]]:
+    if sys.stdin is None:
+        raise NoStandardInput("standard input is closed: name files, or give it something to read")
     stdin = sys.stdin.buffer
     if not _can_be_waited_for(stdin.fileno()):
         async for read in _lines_of_file(stdin):

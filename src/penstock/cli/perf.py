@@ -198,7 +198,7 @@ def latency(
                 await consumer.position(one)
             figures = Figures()
             reading = cluster.tasks.start(
-                receive(consumer, figures, count=rate * seconds), name="perf: receipt"
+                receive(consumer, figures, count=rate * seconds, size=size), name="perf: receipt"
             )
             async with Producer(cluster, rules=rules) as producer:
                 await send_stamped(producer, topic, count=rate * seconds, rate=rate, size=size)
@@ -262,18 +262,27 @@ async def send_stamped(producer: Producer, topic: str, *, count: int, rate: int,
         delivery.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-async def receive(consumer: Consumer, figures: Figures, *, count: int) -> None:
-    """Reads `count` stamped records and notes how long each took."""
+async def receive(consumer: Consumer, figures: Figures, *, count: int, size: int) -> None:
+    """Reads `count` stamped records and notes how long each took; others may write to the topic
+    too.
+    """
+    padding = sample_value(size - STAMP.size)
     heard_s = time.perf_counter()
     with LiveFigures(figures) as live:
         while figures.records < count:
             records = await consumer.poll(wait_ms=POLL_MS)
             now_ns = time.perf_counter_ns()
-            for record in records:
-                assert record.value is not None
-                (sent_ns,) = STAMP.unpack_from(record.value)
-                figures.add(value_bytes=len(record.value), latency_ms=(now_ns - sent_ns) / 1e6)
-            if records:
+            stamped = [
+                value
+                for record in records
+                if (value := record.value) is not None
+                and len(value) == size
+                and value[STAMP.size :] == padding
+            ]
+            for value in stamped:
+                (sent_ns,) = STAMP.unpack_from(value)
+                figures.add(value_bytes=size, latency_ms=(now_ns - sent_ns) / 1e6)
+            if stamped:
                 heard_s = time.perf_counter()
             elif time.perf_counter() - heard_s > QUIET_MS_MAX / 1000:
                 raise TimedOut(f"{count - figures.records} of {count} records did not come back")

@@ -21,6 +21,7 @@ from penstock.cli import status
 from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.lines import lines_of
 from penstock.cli.options import cluster_options
+from penstock.cli.record_format import typed_bytes
 from penstock.cli.show import print_json
 from penstock.client.network.cluster import Cluster
 from penstock.client.produce.accumulator import BatchRules
@@ -130,7 +131,7 @@ def produce(
         raise click.UsageError("a transaction needs --acks all")
     line_rules = LineRules(
         key_separator=None if key_separator is None else _separator(key_separator),
-        null_marker=None if null_marker is None else null_marker.encode(),
+        null_marker=None if null_marker is None else typed_bytes(null_marker),
         headers=tuple(_header(text) for text in headers),
         partition=partition,
     )
@@ -240,14 +241,18 @@ def _separator(text: str) -> bytes:
     r"""The separator as typed; \t is a tab, since shells make that hard to type."""
     if not text:
         raise click.BadParameter("it is empty", param_hint="--key-separator")
-    return text.replace("\\t", "\t").encode()
+    return typed_bytes(text.replace("\\t", "\t"))
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint="--headers")
-    return name, value.encode()
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter(f"{name!r} is not UTF-8", param_hint="--headers") from None
+    return name, typed_bytes(value)
 
 
 def _progress(files: Sequence[Path]) -> Progress | None:

@@ -40,7 +40,7 @@ def parse_format(text: str) -> RecordFormat:
     characters = iter(text)
     for one in characters:
         if one not in "%\\":
-            parts.append(one.encode("utf-8", "surrogateescape"))
+            parts.append(typed_bytes(one))
             continue
         name = next(characters, None)
         if name is None:
@@ -56,12 +56,16 @@ def line_format(*, key_separator: str | None) -> RecordFormat:
     """The value in a line, after its key if a separator is given."""
     if key_separator is None:
         return RecordFormat((_value, b"\n"))
-    separator = key_separator.encode("utf-8", "surrogateescape")
-    return RecordFormat((_key, separator, _value, b"\n"))
+    return RecordFormat((_key, typed_bytes(key_separator), _value, b"\n"))
 
 
 def key_format() -> RecordFormat:
     return RecordFormat((_key, b"\n"))
+
+
+def typed_bytes(text: str) -> bytes:
+    """The bytes of an argument as they were typed, UTF-8 or not."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _shown(content: bytes, *, raw: bool) -> bytes:

@@ -143,7 +143,7 @@ def _chosen(names: tuple[str, ...]) -> tuple[ScramMechanism, ...]:
 def _password(name: str, file: Path | None) -> str:
     """Never from the command line, which every process of the machine can read."""
     if file is not None:
-        password = file.read_text().rstrip("\n")
+        password = file.read_text("utf-8", "surrogateescape").rstrip("\n")
     elif PASSWORD_VARIABLE in os.environ:
         password = os.environ[PASSWORD_VARIABLE]
     else:
@@ -152,4 +152,8 @@ def _password(name: str, file: Path | None) -> str:
         )
     if not password:
         raise NoPassword(f"the password of {name} is empty")
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        raise NoPassword(f"the password of {name} is not UTF-8") from None
     return password
