@@ -187,6 +187,21 @@ def test_a_full_disk_is_told_in_one_line() -> None:
     assert (done.returncode, done.stderr) == (1, "penstock: No space left on device\n")
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["--help", "--version", "topics --help", "pipeline list", "pipeline list --json"],
+)
+def test_output_that_nobody_reads_ends_a_command_as_a_broken_pipe_does(command: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "penstock.cli.main", *command.split()]
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            words, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_plain_demo_writes_reads_and_checks(run: Run) -> None:
     outcome = run("demo --plain --records 20000")
     assert outcome.status == 0, outcome.err

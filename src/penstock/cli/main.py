@@ -9,8 +9,10 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -71,8 +73,29 @@ NOUNS = {
 }
 
 
+class OutputClosed(Exception):
+    """Whoever read our output has seen enough."""
+
+
+@contextmanager
+def _noticing_closed_output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        # Under a name of its own: click takes a broken pipe for itself, and ends with status 1.
+        raise OutputClosed from error
+
+
 class LateGroup(CommandGroup):
     """A group whose commands are known by name and summary until one is used."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _noticing_closed_output():  # help and version are printed here
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _noticing_closed_output():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(NOUNS)
@@ -135,6 +158,8 @@ def main() -> None:
     try:
         refuse_stale()
         penstock.main(prog_name="penstock", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here it is told if that fails
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -149,8 +174,7 @@ def main() -> None:
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(status.INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
+    except (OutputClosed, BrokenPipeError):
         discard_output()
         sys.exit(status.BROKEN_PIPE)
     except OSError as error:

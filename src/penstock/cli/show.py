@@ -18,6 +18,13 @@ BETWEEN = 3  # characters between two columns of a table
 AROUND = 2
 
 
+class OutputConsole(Console):
+    """Standard output; that nobody reads it any more is for `main` to notice."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would end the process with status 1
+
+
 def say(line: str, *, err: bool = False) -> None:
     """Prints one line, in which names from outside may stand."""
     click.echo(escaped(line), err=err)
@@ -57,11 +64,11 @@ def print_table(
         for index, name in enumerate(columns)
     ]
     frame = BETWEEN * (len(columns) - 1) + AROUND
-    console = Console() if sys.stdout.isatty() else None
+    console = OutputConsole() if sys.stdout.isatty() else None
     full = sum(need.width for need in needs) + frame
     available = full if console is None else console.width
     widths = fitted(needs, available - frame)
-    console = console or Console(width=full)
+    console = console or OutputConsole(width=full)
     if title is not None:
         # Not by the table itself, which would take it for markup and break it to its own width.
         console.print(Text(escaped(title), style="table.title"), soft_wrap=True)

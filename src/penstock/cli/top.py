@@ -7,12 +7,12 @@ from datetime import datetime
 from functools import partial
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from penstock.cli import status
 from penstock.cli.connect import RULES, until_interrupted, with_cluster
 from penstock.cli.options import cluster_options
-from penstock.cli.show import print_json
+from penstock.cli.show import OutputConsole, print_json
 from penstock.cli.top_draw import KEYS, drawn, natural_width
 from penstock.cli.top_rows import Picture, picture_of
 from penstock.cli.top_screen import Screen, full_screen
@@ -79,10 +79,10 @@ def _print(picture: Picture, *, top: int, as_json: bool) -> None:
     if as_json:
         print_json(picture_value(picture, top=top))
     elif sys.stdout.isatty():
-        console = Console()
+        console = OutputConsole()
         console.print(drawn(picture, width=console.width, top=top), markup=False)
     else:
-        Console(width=natural_width(picture, top=top)).print(drawn(picture, top=top))
+        OutputConsole(width=natural_width(picture, top=top)).print(drawn(picture, top=top))
 
 
 async def _watch(cluster: Cluster, *, seconds: float, top: int) -> bool:
