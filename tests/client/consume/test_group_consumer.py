@@ -18,6 +18,7 @@ from penstock.client.consume.group_consumer import (
     GroupRules,
     Listener,
 )
+from penstock.client.consume.group_offsets import Committed, committed_offsets
 from penstock.client.consume.membership.assignors import Assignor
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster, ClusterRules
@@ -177,6 +178,29 @@ def test_offsets_are_committed_by_hand(penstock: Broker, with_cluster: Run) -> N
         return found
 
     assert with_cluster(work) == [{}, {place: 6}, {place: 2}]
+
+
+def test_leader_epoch_of_the_last_record_is_committed_with_its_offset(
+    penstock: Broker, with_cluster: Run
+) -> None:
+    topic = penstock.topic()
+    place = TopicPartition(topic, 0)
+    rules = GroupRules(auto_commit_ms=None, reading=READING)
+
+    async def work(cluster: Cluster) -> list[Any]:
+        await write(cluster, topic, range(10))
+        found: list[Committed | Refused] = []
+        async with consumer(cluster, topic, rules) as member:
+            await read(member, 6)
+            for offsets in (None, {place: Offset(2)}):
+                await member.commit(offsets)
+                found.append((await committed_offsets(Coordinators(cluster), "g"))[place])
+            epoch = cluster.view.topics[topic].partitions[0].leader_epoch
+        return [*found, epoch]
+
+    after_last, elsewhere, epoch = with_cluster(work)
+    assert after_last == Committed(offset=Offset(6), leader_epoch=epoch)
+    assert elsewhere == Committed(offset=Offset(2), leader_epoch=None)
 
 
 def test_newest_protocol_is_taken_and_its_members_are_described(

@@ -36,7 +36,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import MIB
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse
 
 RECORDS_AT_ONCE = 500
@@ -181,6 +181,13 @@ class Consumer:
             for partition, cursor in self._cursors.by_partition.items()
             if cursor.position is not None
         }
+
+    def leader_epoch_before(self, partition: TopicPartition, offset: Offset) -> LeaderEpoch | None:
+        """That of the last record handed out, if `offset` is the position after it."""
+        cursor = self._cursors.by_partition.get(partition)
+        if cursor is None or cursor.position != offset:
+            return None
+        return cursor.leader_epoch
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]

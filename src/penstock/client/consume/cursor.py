@@ -44,6 +44,7 @@ class Cursor:
     partition: TopicPartition
     position: Offset | None = None  # the next record to hand out; None until it has been looked up
     fetch_position: Offset | None = None
+    leader_epoch: LeaderEpoch | None = None  # of the last record before `position`, if known
     look_up: Reset  # which end of the log to look up while there is no position
     move: int = 0  # the number of the last one from outside: no two of `Cursors` share one
     paused: bool = False
@@ -77,12 +78,14 @@ class Cursors:
     def seek(self, partition: TopicPartition, position: Offset) -> None:
         cursor = self.by_partition[partition]
         cursor.position = cursor.fetch_position = position
+        cursor.leader_epoch = None
         self._moved(cursor)
 
     def seek_to_end_of_log(self, partition: TopicPartition, end: Reset) -> None:
         """To one end of the log or the other; which offset that is must be looked up first."""
         cursor = self.by_partition[partition]
         cursor.position = cursor.fetch_position = None
+        cursor.leader_epoch = None
         cursor.look_up = end
         self._moved(cursor)
 
@@ -153,6 +156,8 @@ class Cursors:
                 continue
             taken.extend(data.take(count - len(taken)))
             cursor.position = data.position
+            if data.leader_epoch is not None:
+                cursor.leader_epoch = data.leader_epoch
             if data.exhausted:
                 self._arrived.remove(data)
                 self.buffered_bytes -= data.size_bytes

@@ -48,6 +48,7 @@ class FetchedData:
         self.partition = partition
         self.size_bytes = len(data)
         self.position = position  # the offset after the last record that was taken
+        self.leader_epoch: LeaderEpoch | None = None  # of the batch that ends there or goes on
         self.end_offset = position  # the offset after the last whole batch
         for batch in _readable(data):
             self.end_offset = max(self.end_offset, batch.next_offset)
@@ -77,6 +78,7 @@ class FetchedData:
                 raise CorruptBatch(
                     f"{self.partition}: wrong checksum of the batch at offset {batch.base_offset}"
                 )
+            self.leader_epoch = batch.leader_epoch
             if self._visible.shows(batch):
                 start = self.position
                 timestamp_type, epoch = batch.timestamp_type, batch.leader_epoch

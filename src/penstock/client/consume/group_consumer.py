@@ -220,7 +220,13 @@ class GroupConsumer:
             results = await commit_offsets(
                 self._coordinators,
                 self.group,
-                {place: Committed(offset=offset) for place, offset in wanted.items()},
+                {
+                    place: Committed(
+                        offset=offset,
+                        leader_epoch=self._reader.leader_epoch_before(place, offset),
+                    )
+                    for place, offset in wanted.items()
+                },
                 member=committer,
             )
             refused = [result for result in results.values() if result is not None]
