@@ -16,7 +16,7 @@ CHECKS: Mapping[str, str] = {
     "deletion": "records that were deleted are gone",
     "done twice": "an operation is done once, however often it is sent",
     "duplicates": "a record is in the log once, however often it was sent",
-    "electable": "every replica that could be elected has what is committed",
+    "electable": "every replica that could be elected has what is committed or acked",
     "fenced leader": "no client is told of a leader that it cannot reach",
     "fencing": "once a later epoch was given out, no older one writes or ends a transaction",
     "health": "a bounded time after the last fault the cluster is whole again",

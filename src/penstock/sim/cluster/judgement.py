@@ -118,15 +118,23 @@ async def judge_records(history: ClusterHistory, cluster: Cluster) -> None:
         raise Violation("readable", str(error)) from error
     for log in logs:
         judge_order(log, history.acked_offsets.get(log.partition, set()))
-        found = {int(record.offset): record.value for record in log.records}
         if log.broken_at is not None and log.partition not in history.damaged:
             raise Violation("readable", f"{log.partition} is damaged at offset {log.broken_at}")
-        for offset, value in history.records[log.partition].items():
-            if found.get(offset) != value and offset < log.readable_until:
-                raise Violation(
-                    "lost records", f"{log.partition} has {found.get(offset)!r} at {offset}, where"
-                    f" {value!r} was acked or read",
-                )  # fmt: skip
+        judge_kept(log, history.records[log.partition])
+
+
+def judge_kept(log: FinalLog, records: Mapping[int, bytes]) -> None:
+    """What was acked, or read, is there as far as the log can be read: a log that is not broken has
+    all of it, wherever it ends. Of one that is broken other replicas have the rest.
+    """
+    found = {int(record.offset): record.value for record in log.records}
+    for offset, value in records.items():
+        is_readable = log.broken_at is None or offset < log.broken_at
+        if is_readable and found.get(offset) != value:
+            raise Violation(
+                "lost records", f"{log.partition} has {found.get(offset)!r} at {offset}, where"
+                f" {value!r} was acked or read, and ends at {log.end_offset}",
+            )  # fmt: skip
 
 
 def judge_order(log: FinalLog, acked: Set[int]) -> None:

@@ -3,8 +3,8 @@
 1 What one replica takes for committed, every replica has that knows of so many offsets.
 2 The high watermark of a replica does not go back while its process lives.
 3 A record is acked when as many replicas have it as `min.insync.replicas` says.
-4 A replica that could be elected has what is committed. Who could be, the metadata say: the in-sync
-  and the eligible replicas.
+4 A replica that could be elected has what is committed, and what was acked. Who could be, the
+  metadata say: the in-sync and the eligible replicas.
 
 A power loss takes what was not synced. Where acks do not wait for syncs, an acked record may be
 gone once every replica that could be elected has lost power without having caught up in between; so
@@ -98,7 +98,13 @@ class ReplicaWatch:
         topic = self._image.topics_by_name.get(place.topic)
         if topic is None or place.partition >= len(topic.partitions):
             return
-        if self._lost_us >= sent_us or place in self._history.may_have_lost:
+        if place in self._history.may_have_lost:
+            return
+        key = topic.topic_id, place.partition
+        self._committed_until[key] = max(
+            Offset(offset + 1), self._committed_until.get(key, Offset(0))
+        )
+        if self._lost_us >= sent_us:
             return
         found = topic.partitions[place.partition]
         lacking = [
@@ -251,5 +257,5 @@ class ReplicaWatch:
         if node_id in partition.isr or node_id in partition.elr:
             raise Violation(
                 "electable", f"replica {node_id} of {place} could be elected, and ends at"
-                f" {replica.log.end_offset}, below the high watermark {until}",
+                f" {replica.log.end_offset}, and all below {until} is committed or acked",
             )  # fmt: skip
