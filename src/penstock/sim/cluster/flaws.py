@@ -52,6 +52,11 @@ class ClusterFlaw(Enum):
     ACK_BEFORE_SYNC = "ack-before-sync"  # where acks have to wait for it
     DIVERGENCE_NOT_TOLD = "divergence-not-told"  # to followers
     NEVER_JOINS = "never-joins"  # a follower that has caught up
+    TAIL_CUT = "tail-cut"  # by a follower that becomes the leader
+    LAST_BATCH_HIDDEN = "last-batch-hidden"  # from readers
+    SEGMENT_END_NOT_PASSED = "segment-end-not-passed"  # by readers
+    DUPLICATE_TAKEN = "duplicate-taken"  # by a leader
+    ELIGIBLE_NOT_ELECTED = "eligible-not-elected"  # where nobody is in sync
     OPEN_TRANSACTION_READ = "open-transaction-read"  # by readers of what is committed
     RESULT_LOST = "result-lost"  # that of a transaction, in some of its partitions
     OFFSETS_NOT_LOADED = "offsets-not-loaded"  # some of them, by the next coordinator
@@ -104,6 +109,11 @@ REPLICATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
     ClusterFlaw.ACK_BEFORE_SYNC: replication_flaws.ack_before_sync,
     ClusterFlaw.DIVERGENCE_NOT_TOLD: replication_flaws.divergence_not_told,
     ClusterFlaw.NEVER_JOINS: replication_flaws.never_joins,
+    ClusterFlaw.TAIL_CUT: replication_flaws.tail_cut,
+    ClusterFlaw.LAST_BATCH_HIDDEN: replication_flaws.last_batch_hidden,
+    ClusterFlaw.SEGMENT_END_NOT_PASSED: replication_flaws.segment_end_not_passed,
+    ClusterFlaw.DUPLICATE_TAKEN: replication_flaws.duplicate_taken,
+    ClusterFlaw.ELIGIBLE_NOT_ELECTED: replication_flaws.eligible_not_elected,
 }
 
 
