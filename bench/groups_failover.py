@@ -7,18 +7,19 @@ spoken by this program over at most 300 connections, and five consumers of confl
 a group of its own. Members send heartbeats as consumers do, and one of each group commits. In each
 round the node that coordinates most groups gets a SIGKILL. For each of its groups the time is taken
 from the kill to the first heartbeat that is answered well; a member that is told to join again, or
-is given another epoch or assignment, is counted, and so is a committed offset that went back.
+is given another epoch or assignment, is counted, and so is a committed offset that went back. A
+consumer that commits nothing for two minutes, or does not end, makes it fail.
 """
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median, quantiles
@@ -42,6 +43,7 @@ from penstock.world.tcp import TcpNetwork
 # The cluster is that of the tests.
 sys.path.append(str(TESTS))
 
+from rig.cluster_questions import until
 from rig.failover.cluster import PenstockSoftware, ReplicatedCluster
 from rig.failover.questions import create_replicated, until_in_sync
 
@@ -52,7 +54,7 @@ REAL_CLIENTS = 5
 FORMING = 20  # groups at one time; classic ones take a connection of their own
 RETRY_MS = 100  # as clients do
 ANSWER_MS_MAX = 120_000  # then a group is given up
-LOOK_SECONDS = 0.1
+CLOSE_SECONDS_MAX = 90.0  # of all real clients together; a call of theirs takes up to 60
 OFFSETS_TOPIC = "__consumer_offsets"
 SETTINGS = {"group.initial.rebalance.delay.ms": "500"}
 
@@ -64,9 +66,10 @@ class RealClients:
         self.lost = 0
         self.committed = [-1] * REAL_CLIENTS
         self.went_back = 0
+        self.stuck = 0  # that had not ended in time
         self._over = threading.Event()
         self._threads = [
-            threading.Thread(target=self._consume, args=(number, bootstrap))
+            threading.Thread(target=self._consume, args=(number, bootstrap), daemon=True)
             for number in range(REAL_CLIENTS)
         ]
         for thread in self._threads:
@@ -74,8 +77,10 @@ class RealClients:
 
     def close(self) -> None:
         self._over.set()
+        deadline = time.monotonic() + CLOSE_SECONDS_MAX
         for thread in self._threads:
-            thread.join()
+            thread.join(max(deadline - time.monotonic(), 0))
+        self.stuck = sum(thread.is_alive() for thread in self._threads)
 
     def _consume(self, number: int, bootstrap: str) -> None:
         consumer = Consumer(
@@ -165,8 +170,8 @@ async def strike(cluster: ReplicatedCluster, groups: list[SpokenGroup]) -> dict[
     homes = {group: await group.coordinators.of(group.name) for group in groups}
     [(victim, _)] = Counter(homes.values()).most_common(1)
     struck = [group for group in groups if homes[group] == victim]
-    cluster.nodes[victim].end(signal.SIGKILL)
     killed = time.perf_counter()
+    os.kill(cluster.nodes[victim].pid, signal.SIGKILL)
 
     async def answered(group: SpokenGroup) -> tuple[SpokenGroup, float]:
         code = await group.heartbeat(0)
@@ -175,6 +180,7 @@ async def strike(cluster: ReplicatedCluster, groups: list[SpokenGroup]) -> dict[
 
     taken = dict(await asyncio.gather(*map(answered, struck)))
     await asyncio.gather(*(group.check_offset() for group in struck))
+    await asyncio.to_thread(cluster.nodes[victim].until_ended)
     await asyncio.to_thread(cluster.start, victim)
     for topic in (TOPIC, OFFSETS_TOPIC):
         await asyncio.to_thread(until_in_sync, cluster, topic)
@@ -200,15 +206,19 @@ async def run(cluster: ReplicatedCluster, asked: argparse.Namespace, console: Co
         console.print(f"{asked.groups:,} groups formed in {time.perf_counter() - started:.1f} s")
         real = RealClients(cluster.bootstrap)
         try:
-            await settled(lambda: all(offset > 0 for offset in real.committed))
+            await asyncio.to_thread(
+                until, "every real client commits", lambda: min(real.committed) > 0
+            )
             connections = len(psutil.Process().net_connections("tcp"))
             console.print(f"{connections} connections, those of the real clients among them")
             for number in range(1, asked.rounds + 1):
                 await asyncio.sleep(max(HEARTBEAT_SECONDS.values()))
                 show_round(number, await strike(cluster, load.groups), console)
             before = list(real.committed)
-            await settled(
-                lambda: all(now > then for now, then in zip(real.committed, before, strict=True))
+            await asyncio.to_thread(
+                until,
+                "every real client goes on",
+                lambda: all(now > then for now, then in zip(real.committed, before, strict=True)),
             )
             await asyncio.sleep(2 * max(HEARTBEAT_SECONDS.values()))
             lost = real.lost
@@ -222,18 +232,13 @@ async def run(cluster: ReplicatedCluster, asked: argparse.Namespace, console: Co
         f"{asked.groups * asked.members:,} members: disturbed {disturbed} times, offsets back"
         f" {back} times; heartbeats and commits were answered with {load.answers}"
     )
-    console.print(f"real consumers: partitions lost {lost} times, offsets back {real.went_back}")
+    console.print(
+        f"real consumers: partitions lost {lost} times, offsets back {real.went_back},"
+        f" {real.stuck} did not end"
+    )
     return not (
-        disturbed or back or lost or real.went_back or connections > CONNECTIONS_MAX
+        disturbed or back or lost or real.went_back or real.stuck or connections > CONNECTIONS_MAX
     ) and set(load.answers) == {"NONE"}
-
-
-async def settled(is_so: Callable[[], bool]) -> None:
-    def wait() -> None:
-        while not is_so():
-            time.sleep(LOOK_SECONDS)
-
-    await asyncio.to_thread(wait)
 
 
 def main() -> None:
