@@ -6,7 +6,8 @@ Kafka Streams with exactly_once_v2, transactions of confluent-kafka and of the J
 Spark's queries with our sink, one after the other, each on a new cluster of three nodes in network
 namespaces, RF 3, min.insync.replicas=2. In random order a node is killed (SIGKILL) and started
 again a little later: the leader of a partition, a coordinator of groups, one of transactions, the
-active controller, in turn; and one of them is cut off for half a session to two:
+active controller, in turn; and one of them is cut off, three times of four for 1.2 to 2.2 sessions
+of a broker, so that it is fenced, and else for half a session or a little more:
 
     nodes       from the other nodes, and not from clients
     outwards    what it sends to the other nodes is lost

@@ -2,8 +2,8 @@
 
 `kill` takes one of the nodes by its role at that moment, as `Role` has them; `start` starts it
 again a little later. So whatever was written for one node that is killed runs on a cluster. With a
-network some of the nodes are not killed but cut off, in the ways that `Cut` has, for about the
-length of a session. `schedule` makes an order of kills and cuts; without one every strike is a
+network some of the nodes are not killed but cut off, in the ways that `Cut` has, mostly for longer
+than a session. `schedule` makes an order of kills and cuts; without one every strike is a
 kill.
 """
 
@@ -27,7 +27,10 @@ from rig.failover.questions import partition_states
 
 DOWN_SECONDS_MAX = 1.5
 SESSION_SECONDS = int(BRISK_SESSIONS["broker.session.timeout.ms"]) / 1000
-CUT_SESSIONS = (0.5, 2.0)  # how long a node is cut off, in sessions of brokers
+# How long a node is cut off, in sessions of brokers: mostly so long that it is fenced, and now and
+# then so short that it is not.
+CUT_SESSIONS, SHORT_CUT_SESSIONS = (1.2, 2.2), (0.5, 0.9)
+SHORT_CUT_SHARE = 0.25
 ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
@@ -48,6 +51,12 @@ def schedule(seed: int, *, kills: int, cuts: int) -> list[Strike]:
     strikes += [kinds[number % len(kinds)] for number in range(cuts)]
     random.Random(seed).shuffle(strikes)
     return strikes
+
+
+def cut_sessions(dice: random.Random) -> float:
+    """How long the next cut lasts."""
+    is_short = dice.random() < SHORT_CUT_SHARE
+    return dice.uniform(*(SHORT_CUT_SESSIONS if is_short else CUT_SESSIONS))
 
 
 class KilledNode:
@@ -74,6 +83,7 @@ class KilledNode:
         self._told = told
         self._strike: Strike | None = None
         self._down = 0
+        self._cut_seconds = 0.0
 
     @property
     def running(self) -> bool:
@@ -91,7 +101,9 @@ class KilledNode:
         self._down = self._in_role(role)
         if isinstance(strike, Cut):
             self._cut(strike, self._down)
-            self._told(f"node {self._down}, {role.value}, is cut off: {strike.value}")
+            self._cut_seconds = cut_sessions(self._random) * SESSION_SECONDS
+            lasts = f"for {self._cut_seconds:.1f} s"
+            self._told(f"node {self._down}, {role.value}, is cut off {lasts}: {strike.value}")
         else:
             self._cluster.nodes[self._down].end(signal.SIGKILL)
             self._told(f"node {self._down}, {role.value}, is killed")
@@ -103,7 +115,7 @@ class KilledNode:
         assert self._strike is not None
         if isinstance(self._strike, Cut):
             assert self._network is not None
-            time.sleep(self._random.uniform(*CUT_SESSIONS) * SESSION_SECONDS)
+            time.sleep(self._cut_seconds)
             self._network.heal()
         else:
             time.sleep(self._random.uniform(0, DOWN_SECONDS_MAX))
