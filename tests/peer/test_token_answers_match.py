@@ -126,7 +126,7 @@ def wrong_requests(place: Places) -> Answers:
                 version=3,
             ).error_code,
             talk.exchange(CreateDelegationTokenRequest(renewers=[wrong]), version=3).error_code,
-            renew(talk, made.hmac, 1000),
+            renew(talk, made.hmac, 60_000),
             expire(talk, made.hmac, 50_000),
             renew(talk, UNKNOWN),
             renew(talk, b""),
