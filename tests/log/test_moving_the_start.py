@@ -122,6 +122,26 @@ def test_the_epoch_of_the_last_deleted_record_survives_a_kill() -> None:
     assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(3, 19)]
 
 
+def test_the_epoch_of_the_last_deleted_record_survives_a_kill_before_its_segment_has_gone() -> None:
+    """The next start removes the segment, and may be killed as well."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    append(opened.log, 5, epoch=3)
+    opened.log.roll()
+    append(opened.log, 5, epoch=4)
+    opened.log.roll()
+    append(opened.log, 5, epoch=5)
+    opened.directory.move_starts({PARTITION: Offset(20)})
+    for _ in range(2):
+        disk = disk.after_kill()
+        again = open_log(disk).log
+        assert [segment.base_offset for segment in again.segments] == [20]
+        assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(4, 19), (5, 20)]
+
+
 def test_on_a_full_disk_segments_go_whose_epochs_cannot_be_saved() -> None:
     disk = MemoryDisk()
     opened = open_log(disk)

@@ -31,8 +31,9 @@ FOUND_BY = {
 # records that were cut off are back after a power loss, among later ones; a leader learns that it
 # was deposed, and that fewer in-sync replicas are enough, at the same time; a leader that was
 # paused commits what its successor has lost with its power; a deposed leader follows one that has
-# deleted all records, and so has nothing to compare with (two).
-TELLING = (6200, 23926, 26647, 32548, 33763, 41504, 50259, 53422, 73652, 91617)
+# deleted all records, and so has nothing to compare with (two); a deletion that a kill has cut off
+# is completed, and with it goes the last record of an epoch that no file names.
+TELLING = (6200, 23926, 26647, 32548, 33763, 41504, 50259, 53422, 73652, 91617, 2045398)
 
 
 @pytest.mark.parametrize("seed", [*range(12), *TELLING])

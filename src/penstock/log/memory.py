@@ -5,10 +5,11 @@ Both follow from the batches: `take_up` applies a batch to them. The files (`.sn
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from penstock.log import layout
 from penstock.log.epochs import LeaderEpochs
-from penstock.log.errors import CorruptCheckpoint
+from penstock.log.errors import CorruptCheckpoint, CorruptLog
 from penstock.log.producer_replay import replay, take_up_control
 from penstock.log.producer_state import ProducerStates
 from penstock.log.segment import Segment
@@ -17,6 +18,7 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_LEADER_EPOCH, Offset
 from penstock.records.batch import BatchHeader, BatchView
 from penstock.records.layout import CONTROL_FLAG
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
 
 
@@ -146,10 +148,18 @@ class LogMemory:
         self.epochs.clear()
         for segment in segments:
             for header in segment.headers():
-                epoch, latest = header.leader_epoch, self.epochs.latest
-                if epoch >= 0 and (latest is None or epoch > latest):
-                    self.epochs.assign(epoch, header.base_offset)
+                self._take_up_epoch(header)
         self.epochs_are_lost = False
+
+    def learn_epochs(self, segments: list[Segment]) -> None:
+        """The epochs of the first of `segments` and of those behind it, as far as they can be read:
+        what the file says of them may be older than a truncation.
+        """
+        self.epochs.truncate_end(segments[0].base_offset)
+        with suppress(CorruptLog, DiskError):
+            for segment in segments:
+                for header in segment.headers():
+                    self._take_up_epoch(header)
 
     def save_epochs(self, end_offset: Offset) -> None:
         """Writes the epochs, if the file is out of date; see invariant 2 of `log/epochs`."""

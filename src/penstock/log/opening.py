@@ -11,11 +11,13 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.parts import LogParts
 from penstock.log.recovery import find_segments, load
 from penstock.log.removals import Removals
+from penstock.log.segment import Segment
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.layout import FIRST_OFFSET
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
 
 PRODUCER_EXPIRY_MS = 86_400_000
@@ -109,8 +111,9 @@ def _load_parts(
     segments, snapshots = find_segments(
         disk, directory, settings=settings, now_ms=now_ms, loaded=loaded
     )
+    deleted: list[Segment] = []  # by a deletion that was cut off
     while len(segments) > 1 and segments[1].base_offset <= left.start_offset:
-        segments.pop(0).remove_files()  # a deletion that was cut off
+        deleted.append(segments.pop(0))
     fresh = not segments
     if fresh:
         if left.found:
@@ -123,6 +126,10 @@ def _load_parts(
         start_offset=max(left.start_offset, segments[0].base_offset),
         producer_expiry_ms=producer_expiry_ms,
     )
+    if deleted and not left.clean:
+        _learn_epochs(memory, deleted, segments[0].base_offset, left.recovery_point)
+    for segment in deleted:
+        segment.remove_files()
     if fresh:
         memory.snapshots.remove_all()
     else:
@@ -158,3 +165,20 @@ def _load_parts(
         recovery=found.report,
         fresh=fresh,
     )
+
+
+def _learn_epochs(
+    memory: LogMemory, deleted: list[Segment], until_offset: Offset, recovery_point: Offset
+) -> None:
+    """The epochs of records that are about to be removed, up to `until_offset`: those above the
+    recovery point may be in no file yet, and the last one is kept (`log/epochs`).
+    """
+    ends = [*(segment.base_offset for segment in deleted[1:]), until_offset]
+    unsynced = [one for one, end in zip(deleted, ends, strict=True) if end > recovery_point]
+    if unsynced:
+        memory.learn_epochs(unsynced)
+        try:
+            memory.save_epochs(until_offset)
+        except DiskError as error:
+            if not error.full:
+                raise  # else the segments go, to make room
