@@ -24,11 +24,20 @@ const (
 	transactionalBit = 0x10
 )
 
+const repeatsMax = 10_000 // of a transaction: then something is wrong
+
 // Line is a connection to one node, with requests in flight.
 type Line struct {
 	connection net.Conn
 	replies    *bufio.Reader
-	unacked    int
+	unacked    []Sent // the oldest first
+}
+
+// Sent is a batch in flight, so that it can be sent again.
+type Sent struct {
+	batch     []byte // a template, which has been numbered for others since
+	partition int
+	sequence  uint32
 }
 
 // Producer is one that numbers its records, on connections of its own, as clients do: one to each
@@ -51,6 +60,7 @@ type Producer struct {
 	openBytes       int64
 	commits         []time.Duration
 	beginnings      []time.Duration
+	repeats         int // batches sent again in this transaction
 }
 
 func newProducer(options *Options, transactionalID string, first int) (*Producer, error) {
@@ -116,14 +126,13 @@ func (producer *Producer) close() {
 }
 
 // number writes producer, epoch and sequence into a batch, and the checksum over them.
-func (producer *Producer) number(batch []byte, partition int) {
+func (producer *Producer) number(batch []byte, sequence uint32) {
 	if producer.transactionalID != "" {
 		batch[attributesAt+1] |= transactionalBit
 	}
 	binary.BigEndian.PutUint64(batch[producerIDAt:], producer.id)
 	binary.BigEndian.PutUint16(batch[producerEpochAt:], producer.epoch)
-	binary.BigEndian.PutUint32(batch[sequenceAt:], producer.sequences[partition])
-	producer.sequences[partition] += binary.BigEndian.Uint32(batch[lastDeltaAt:]) + 1
+	binary.BigEndian.PutUint32(batch[sequenceAt:], sequence)
 	binary.BigEndian.PutUint32(batch[crcAt:], crc32.Checksum(batch[crcFrom:], castagnoli))
 }
 
@@ -131,20 +140,48 @@ func (producer *Producer) send() error {
 	batch := producer.batches[producer.next%len(producer.batches)]
 	partition := producer.next % producer.options.partitions
 	producer.next++
-	producer.number(batch, partition)
-	frame := produceFrameOf(producer.options, producer.transactionalID, partition, batch)
+	sent := Sent{batch: batch, partition: partition, sequence: producer.sequences[partition]}
+	producer.sequences[partition] += binary.BigEndian.Uint32(batch[lastDeltaAt:]) + 1
 	producer.openBytes += int64(len(batch))
-	line := producer.leaders[partition]
-	line.unacked++
+	return producer.sendOver(producer.leaders[partition], sent)
+}
+
+func (producer *Producer) sendOver(line *Line, sent Sent) error {
+	producer.number(sent.batch, sent.sequence)
+	frame := produceFrameOf(producer.options, producer.transactionalID, sent.partition, sent.batch)
+	line.unacked = append(line.unacked, sent)
 	buffers := net.Buffers{frame.head, frame.batch, produceTail}
 	_, err := buffers.WriteTo(line.connection)
 	return err
 }
 
-func (producer *Producer) awaitAck(line *Line) error {
+// awaitReply takes the oldest batch in flight off the line, with what the broker said of it.
+func (producer *Producer) awaitReply(line *Line) (Sent, error) {
 	err := producer.options.readAck(line.replies, producer.scratch)
-	line.unacked--
-	return err
+	sent := line.unacked[0]
+	line.unacked = line.unacked[1:]
+	return sent, err
+}
+
+// awaitAck waits for the oldest batch in flight, and sends it again where clients do. A coordinator
+// that is adding a partition of another leader to the transaction may refuse this one for the time
+// being, and batches behind it are out of order then.
+func (producer *Producer) awaitAck(line *Line) error {
+	sent, err := producer.awaitReply(line)
+	var refused *Refused
+	if !errors.As(err, &refused) || producer.transactionalID == "" {
+		return err
+	}
+	if refused.code != concurrentTransactions && (refused.code != outOfOrder || producer.repeats == 0) {
+		return err
+	}
+	if producer.repeats++; producer.repeats > repeatsMax {
+		return err
+	}
+	if refused.code == concurrentTransactions {
+		time.Sleep(coordinatorPause)
+	}
+	return producer.sendOver(line, sent)
 }
 
 // following is where the next batch goes.
@@ -160,7 +197,7 @@ func (producer *Producer) begin() error {
 		if err := producer.send(); err != nil {
 			return err
 		}
-		err := producer.awaitAck(line)
+		_, err := producer.awaitReply(line)
 		var refused *Refused
 		if errors.As(err, &refused) && refused.code == concurrentTransactions {
 			producer.unsend()
@@ -187,7 +224,7 @@ func (producer *Producer) sendNext() error {
 		return producer.begin()
 	}
 	line := producer.following()
-	for line.unacked >= producer.options.inFlight {
+	for len(line.unacked) >= producer.options.inFlight {
 		if err := producer.awaitAck(line); err != nil {
 			return err
 		}
@@ -226,7 +263,7 @@ func (producer *Producer) run(left *atomic.Int64) error {
 // end waits for all acks, as clients do before they commit, and then for the commit.
 func (producer *Producer) end() error {
 	for _, line := range producer.lines {
-		for line.unacked > 0 {
+		for len(line.unacked) > 0 {
 			if err := producer.awaitAck(line); err != nil {
 				return err
 			}
@@ -241,7 +278,7 @@ func (producer *Producer) end() error {
 		producer.endedAt = started
 	}
 	producer.endedBytes += producer.openBytes
-	producer.openBytes = 0
+	producer.openBytes, producer.repeats = 0, 0
 	return nil
 }
 

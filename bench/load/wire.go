@@ -28,6 +28,7 @@ const (
 	coordinatorPause      = time.Millisecond
 
 	concurrentTransactions = 51
+	outOfOrder             = 45
 
 	replyBufferBytes = 64 << 10
 	receiveBytes     = 256 << 10
