@@ -152,8 +152,8 @@ class LogMemory:
         self.epochs_are_lost = False
 
     def learn_epochs(self, segments: list[Segment]) -> None:
-        """The epochs of the first of `segments` and of those behind it, as far as they can be read:
-        what the file says of them may be older than a truncation.
+        """Takes the epochs from the first of `segments` on out of these, as far as they can be
+        read: the file may be older than what they hold, and older than a truncation.
         """
         self.epochs.truncate_end(segments[0].base_offset)
         with suppress(CorruptLog, DiskError):
