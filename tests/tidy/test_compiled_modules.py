@@ -71,11 +71,8 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return source
 
 
-def test_a_source_as_it_was_compiled_is_taken(built: Path) -> None:
-    refuse_stale()
-
-
 def test_an_edited_source_is_told_of_by_name(built: Path) -> None:
+    refuse_stale()  # as it was compiled, it is taken
     built.write_text("ANSWER = 43\n")
     with pytest.raises(StaleModules, match=r"older than their source \(penstock/hot.py\).*build"):
         refuse_stale()
@@ -94,10 +91,11 @@ def test_what_a_failed_build_left_is_refused(built: Path) -> None:
 
 
 def test_the_hot_path_answers_alike_in_python() -> None:
-    run_in_python(*(TESTS / name for name in HOT_PATH))
+    outcome = run_in_python(*(TESTS / name for name in HOT_PATH))
+    assert all_passed(outcome), outcome.stdout + outcome.stderr
 
 
-def test_tests_alter_code() -> None:
+def test_files_of_tests_that_alter_code_are_found() -> None:
     assert "sim/test_planted_cluster_bugs.py" in ALTERING_FILES
 
 
@@ -106,10 +104,11 @@ def test_tests_alter_code() -> None:
 @pytest.mark.parametrize("name", ALTERING_FILES)
 def test_tests_that_alter_code_pass(name: str) -> None:
     """Those that a run with compiled modules passes over."""
-    run_in_python("-m", "alters_code", TESTS / name)
+    outcome = run_in_python("-m", "alters_code", TESTS / name)
+    assert all_passed(outcome), outcome.stdout + outcome.stderr
 
 
-def run_in_python(*arguments: str | Path) -> None:
+def run_in_python(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     if hot_modules_form() is Form.PYTHON:
         pytest.skip("the hot modules run in Python in all tests")
     code = """
@@ -120,16 +119,19 @@ assert penstock.broker.network.connection.__file__.endswith(".py")
 import pytest
 sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]))
 """
-    outcome = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=590,
         cwd=TESTS,
     )
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert " passed" in outcome.stdout
-    assert " skipped" not in outcome.stdout, outcome.stdout
+
+
+def all_passed(outcome: subprocess.CompletedProcess[str]) -> bool:
+    """None was left out, and there was one at least."""
+    told = outcome.stdout
+    return outcome.returncode == 0 and " passed" in told and " skipped" not in told
 
 
 def test_no_compiled_coroutine_waits_while_it_handles_an_exception() -> None:
