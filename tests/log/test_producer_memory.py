@@ -43,6 +43,18 @@ def test_last_five_batches_of_a_producer_are_remembered() -> None:
     assert [m.last_offset for m in log.producers.by_id[SEVEN].batches] == [7, 9, 11, 13, 15]
 
 
+def test_sequences_are_known_back_to_a_gap_and_after_a_restart_to_the_remembered_batches() -> None:
+    log = open_log(MemoryDisk()).log
+    for sequence in (0, 1, 4, 5, 6, 7, 8, 9):
+        put(log, 7, sequence)
+    assert log.producers.by_id[SEVEN].unbroken_from == 4
+    again = decode_snapshot(encode_snapshot(log.producers.by_id))
+    assert again[SEVEN].unbroken_from == 5
+    put(log, 7, 20)
+    again = decode_snapshot(encode_snapshot(log.producers.by_id))
+    assert again[SEVEN].unbroken_from == log.producers.by_id[SEVEN].unbroken_from == 20
+
+
 def test_new_epoch_forgets_the_batches_of_the_old_one() -> None:
     states = ProducerStates(expiry_ms=1000)
     for epoch, sequence in ((0, 0), (0, 1), (1, 0)):
@@ -190,6 +202,7 @@ def test_snapshot_round_trip(producers: list[ProducerState]) -> None:
             BatchMemory(3, 4, Offset(30), 1, 17),
             BatchMemory(5, 9, Offset(40), 4, producer.last_timestamp_ms),
         ]
+        producer.unbroken_from = 3
     assert decode_snapshot(encode_snapshot(by_id)) == by_id
 
 

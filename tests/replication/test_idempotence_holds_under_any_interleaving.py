@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.log.producer_state import ProducerStates
 from penstock.model.error import ErrorCode
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.replication.leader import AppendPlan, Duplicate, Refusal, plan_append
 from rig.produced import produced_view
@@ -34,10 +34,31 @@ class Oracle:
         else:
             next_sequence = first
         if first != next_sequence:
-            return "out of order"
+            sent = {(first + index) % (SEQUENCE_MAX + 1) for index in range(count)}
+            return "known" if sent <= _sequences(_unbroken(current)[:-5]) else "out of order"
         self.taken.append((producer_id, epoch, first, count, self.end_offset))
         self.end_offset += count
         return "taken"
+
+
+Taken = list[tuple[int, int, int, int, int]]
+
+
+def _unbroken(taken: Taken) -> Taken:
+    """Those at the end that follow each other without a gap."""
+    begin = 0
+    for at in range(1, len(taken)):
+        if taken[at][2] != (taken[at - 1][2] + taken[at - 1][3]) % (SEQUENCE_MAX + 1):
+            begin = at
+    return taken[begin:]
+
+
+def _sequences(taken: Taken) -> set[int]:
+    return {
+        (first + index) % (SEQUENCE_MAX + 1)
+        for _, _, first, count, _ in taken
+        for index in range(count)
+    }
 
 
 sends = st.tuples(
@@ -51,6 +72,8 @@ steps = st.lists(
         sends,
         st.tuples(st.just("next"), st.sampled_from([1, 2]), st.integers(1, 3)),
         st.tuples(st.just("retry"), st.integers(1, 8)),
+        # As the log of a leader that had forgotten the producer is copied.
+        st.tuples(st.just("gap"), st.sampled_from([1, 2]), st.integers(1, 3)),
     ),
     max_size=60,
 )
@@ -66,6 +89,13 @@ def test_leader_agrees_with_the_oracle(steps: list[tuple]) -> None:  # type: ign
         if wanted is None:
             continue
         producer_id, epoch, first, count = wanted
+        if step[0] == "gap":
+            copied = produced_view(count, producer_id=producer_id, epoch=epoch, sequence=first)
+            copied.assign(base_offset=end_offset, leader_epoch=LeaderEpoch(0))
+            producers.apply(copied)
+            oracle.taken.append((*wanted, end_offset))
+            oracle.end_offset = end_offset = copied.next_offset
+            continue
         batch = produced_view(count, producer_id=producer_id, epoch=epoch, sequence=first)
         plan = plan_append(
             batch,
@@ -85,6 +115,10 @@ def test_leader_agrees_with_the_oracle(steps: list[tuple]) -> None:  # type: ign
             case "out of order":
                 assert isinstance(plan, Refusal)
                 assert plan.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            case "known":
+                assert isinstance(plan, Duplicate)
+                assert plan.base_offset == NO_OFFSET
+                assert plan.last_offset < end_offset
             case offset:
                 assert isinstance(plan, Duplicate)
                 assert plan.base_offset == offset
@@ -97,9 +131,11 @@ def _resolve(step: tuple, oracle: Oracle) -> tuple[int, int, int, int] | None:  
     """What a step sends: as it is, the next batch of a producer, or one of its last ones again."""
     if step[0] == "retry":
         return oracle.taken[-step[1]][:4] if len(oracle.taken) >= step[1] else None
-    if step[0] == "next":
+    if step[0] in ("next", "gap"):
         own = [entry for entry in oracle.taken if entry[0] == step[1]]
         if not own:
             return None
-        return (step[1], own[-1][1], (own[-1][2] + own[-1][3]) % (SEQUENCE_MAX + 1), step[2])
+        left_out = 2 if step[0] == "gap" else 0
+        first = (own[-1][2] + own[-1][3] + left_out) % (SEQUENCE_MAX + 1)
+        return (step[1], own[-1][1], first, step[2])
     return step

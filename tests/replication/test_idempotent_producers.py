@@ -4,9 +4,10 @@ import pytest
 
 from penstock.log.producer_state import ProducerStates
 from penstock.model.error import ErrorCode
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.records.batch import BatchView
+from penstock.records.layout import NO_TIMESTAMP
 from penstock.replication.leader import AppendPlan, Duplicate, Refusal, plan_append
 from rig.produced import produced, produced_view
 
@@ -31,10 +32,14 @@ class Log:
     def send(self, batch: BatchView) -> AppendPlan | Duplicate | Refusal:
         plan = self.plan(batch)
         if isinstance(plan, AppendPlan):
-            batch.assign(base_offset=plan.base_offset, leader_epoch=plan.leader_epoch)
-            self.producers.apply(batch)
-            self.end_offset = batch.next_offset
+            self.take(batch)
         return plan
+
+    def take(self, batch: BatchView) -> None:
+        """As a follower does, or a leader that found nothing wrong."""
+        batch.assign(base_offset=self.end_offset, leader_epoch=EPOCH)
+        self.producers.apply(batch)
+        self.end_offset = batch.next_offset
 
 
 def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchView:
@@ -76,11 +81,83 @@ def test_each_of_the_last_five_batches_is_acked_again_with_its_first_offset() ->
         )
 
 
-def test_a_duplicate_older_than_five_batches_is_out_of_order() -> None:
+def test_a_duplicate_older_than_five_batches_is_known_by_its_sequence() -> None:
     log = Log()
-    for sequence in range(6):
+    for sequence in range(0, 16, 2):
+        log.send(batch(sequence, 2))
+    for sequence in (0, 2, 4):
+        assert log.send(batch(sequence, 2)) == Duplicate(
+            base_offset=NO_OFFSET, last_offset=Offset(5), timestamp_ms=NO_TIMESTAMP
+        )
+
+
+def test_an_old_duplicate_may_be_cut_in_another_way_but_for_the_remembered_batches() -> None:
+    log = Log()
+    for sequence in range(0, 16, 2):
+        log.send(batch(sequence, 2))
+    assert isinstance(log.plan(batch(1, 5)), Duplicate)
+    assert code_of(log.plan(batch(1, 6))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_came_before_a_producer_that_began_in_the_middle_is_out_of_order() -> None:
+    """Its earlier records may never have been here."""
+    log = Log()
+    for sequence in range(41, 48):
         log.send(batch(sequence))
-    assert code_of(log.send(batch(0))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(log.plan(batch(41)), Duplicate)
+    assert code_of(log.plan(batch(40))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_came_before_a_gap_in_the_log_is_out_of_order() -> None:
+    """A leader that had forgotten the producer let it go on anywhere: what it left out is not
+    here.
+    """
+    log = Log()
+    for sequence in (0, 1, 5, 6, 7, 8, 9, 10):
+        log.take(batch(sequence))
+    assert isinstance(log.plan(batch(5)), Duplicate)
+    for sequence in (0, 2, 4):
+        assert code_of(log.plan(batch(sequence))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("taken", [(41, 42, 43, 50), (40, 41, 43, 44, 45, 46, 49)])
+def test_what_came_before_a_gap_among_the_remembered_batches_is_out_of_order(
+    taken: tuple[int, ...],
+) -> None:
+    log = Log()
+    for sequence in taken:
+        log.take(batch(sequence))
+    for sequence in (0, 39, 40, 42, 47):
+        if sequence not in taken[-5:]:
+            code = code_of(log.plan(batch(sequence)))
+            assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_that_are_still_to_come_are_never_old() -> None:
+    log = Log()
+    for sequence in range(7):
+        log.send(batch(sequence))
+    for sequence in (8, 1 << 29, 1 << 30, SEQUENCE_MAX):
+        assert code_of(log.plan(batch(sequence))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_old_duplicates_are_known_across_the_largest_sequence() -> None:
+    log = Log()
+    for sequence in (SEQUENCE_MAX - 1, SEQUENCE_MAX, 0, 1, 2, 3, 4):
+        log.send(batch(sequence))
+    assert isinstance(log.plan(batch(SEQUENCE_MAX - 1)), Duplicate)
+    assert isinstance(log.plan(batch(SEQUENCE_MAX)), Duplicate)
+    assert code_of(log.plan(batch(SEQUENCE_MAX - 2))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_old_duplicate_of_an_earlier_epoch_is_fenced() -> None:
+    log = Log()
+    for sequence in range(7):
+        log.send(batch(sequence, epoch=0))
+    for sequence in range(3, 9):
+        log.send(batch(sequence - 3, epoch=1))
+    assert code_of(log.plan(batch(0, epoch=0))) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert isinstance(log.plan(batch(0, epoch=1)), Duplicate)
 
 
 def test_the_same_first_sequence_with_another_length_is_no_duplicate() -> None:

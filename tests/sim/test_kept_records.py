@@ -6,7 +6,7 @@ from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.layout import TimestampType
-from penstock.sim.cluster.judgement import judge_kept
+from penstock.sim.cluster.judgement import judge_found, judge_kept
 from penstock.sim.errors import Violation
 from penstock.sim.reading import FinalLog
 
@@ -51,3 +51,11 @@ def test_behind_damage_records_are_judged_on_other_disks() -> None:
     judge_kept(log_of(b"a", broken_at=1), ACKED)
     with pytest.raises(Violation, match="lost records: orders-0 has None at 0"):
         judge_kept(log_of(broken_at=1), ACKED)
+
+
+def test_what_was_acked_without_an_offset_is_there_once() -> None:
+    judge_found(log_of(b"a", b"b", b"c"), [b"c", b"a"])
+    with pytest.raises(Violation, match="lost records: orders-0 has b'd' 0 times, which was acked"):
+        judge_found(log_of(b"a", b"b", b"c"), [b"d"])
+    with pytest.raises(Violation, match="lost records: orders-0 has b'a' 2 times, which was acked"):
+        judge_found(log_of(b"a", b"b", b"a"), [b"a"])

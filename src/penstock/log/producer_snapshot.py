@@ -24,7 +24,12 @@ from struct import Struct
 from struct import error as StructError
 
 from penstock.log.errors import CorruptSnapshot
-from penstock.log.producer_state import BatchMemory, ProducerState, first_sequence
+from penstock.log.producer_state import (
+    BatchMemory,
+    ProducerState,
+    first_sequence,
+    unbroken_from,
+)
 from penstock.model import limit
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import NO_OFFSET, Offset
@@ -64,6 +69,7 @@ def decode_snapshot(data: bytes) -> dict[ProducerId, ProducerState]:
         if before is not None and before.epoch == producer.epoch:
             kept = before.batches + producer.batches
             producer.batches = kept[-limit.REMEMBERED_BATCHES :]
+        producer.unbroken_from = unbroken_from(producer.batches)
         producers[producer.producer_id] = producer
     return producers
 

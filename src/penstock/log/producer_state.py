@@ -9,17 +9,19 @@ Invariants:
  1. At most five batches per producer, oldest first, all of its present epoch.
  2. A producer with an open transaction does not expire.
  3. `by_id` reflects every batch below `end_offset` and none above.
- 4. Open transactions are also kept separately, oldest first: there may be many producers.
+ 4. From `unbroken_from` of a producer to its last sequence, all sequences of its epoch were
+    appended one after the other. A restart forgets all but those of the remembered batches.
+ 5. Open transactions are also kept separately, oldest first: there may be many producers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from penstock.model import limit
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
-from penstock.model.sequence import NO_SEQUENCE, back
+from penstock.model.sequence import NO_SEQUENCE, SEQUENCE_MAX, back
 from penstock.records.batch import BatchHeader
 from penstock.records.layout import FIRST_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 
@@ -42,6 +44,7 @@ class ProducerState:
     producer_id: ProducerId
     epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     batches: list[BatchMemory] = field(default_factory=list)
+    unbroken_from: int = NO_SEQUENCE  # from here to the last one all sequences are in the log
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     current_txn_first_offset: Offset | None = None
     last_timestamp_ms: int = NO_TIMESTAMP
@@ -111,12 +114,15 @@ class ProducerStates:
         if producer.epoch != epoch:
             batches.clear()
             producer.epoch = epoch
+        sequence = batch.base_sequence
+        if not batches or sequence != (batches[-1].last_sequence + 1) & SEQUENCE_MAX:
+            producer.unbroken_from = sequence
         if len(batches) == limit.REMEMBERED_BATCHES:
             del batches[0]
         # A coordinator's own transactional records carry no sequence; they are kept all the same.
         batches.append(
             BatchMemory(
-                batch.base_sequence,
+                sequence,
                 batch.last_sequence,
                 last_offset,
                 batch.last_offset_delta,
@@ -186,7 +192,7 @@ class ProducerStates:
             assert len(producer.batches) <= limit.REMEMBERED_BATCHES, "invariant 1"
             for memory in producer.batches:
                 assert memory.last_offset < self.end_offset, "invariant 3"
-        assert list(self._open.items()) == list(self._found_open().items()), "invariant 4"
+        assert list(self._open.items()) == list(self._found_open().items()), "invariant 5"
 
     def _found_open(self) -> dict[ProducerId, Offset]:
         found = [
@@ -201,6 +207,16 @@ class ProducerStates:
             producer.current_txn_first_offset is None
             and now_ms - producer.last_timestamp_ms >= self.expiry_ms
         )
+
+
+def unbroken_from(batches: Sequence[BatchMemory]) -> int:
+    """The first sequence of the batches at the end that follow each other without a gap."""
+    found = NO_SEQUENCE
+    for memory in reversed(batches):
+        if found not in (NO_SEQUENCE, (memory.last_sequence + 1) & SEQUENCE_MAX):
+            break
+        found = memory.base_sequence
+    return found
 
 
 def first_sequence(*, last_sequence: int, offset_delta: int) -> int:

@@ -9,7 +9,8 @@ leader can tell
 
     a batch that continues the last one      -> AppendPlan
     a retry of one of these five             -> Duplicate: acked with its first offset
-    anything else                            -> Refusal: a gap, or a retry too old to be recognised
+    a retry of one before them               -> Duplicate: acked without an offset (ADR 56)
+    anything else                            -> Refusal: a gap
 
 A producer without remembered state may begin anywhere: its records may have been deleted or
 expired, and refusing would stop it for good. A new epoch of a known producer must begin at
@@ -30,10 +31,10 @@ from penstock.log.producer_state import ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerId
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.records.batch import BatchHeader
-from penstock.records.layout import NO_PRODUCER_ID
+from penstock.records.layout import NO_PRODUCER_ID, NO_TIMESTAMP
 
 NO_ERROR: Final = ErrorCode.NONE  # at hand: to look it up in the enum costs as much as a call
 
@@ -55,7 +56,9 @@ class AppendPlan:
 
 @dataclass(slots=True, kw_only=True)
 class Duplicate:
-    """The batch is in the log already: the reply is the same as the first time."""
+    """The batch is in the log already: the reply is the same as the first time. One that is older
+    than those remembered has NO_OFFSET as its base, and ends at `last_offset` or before.
+    """
 
     base_offset: Offset
     last_offset: Offset
@@ -132,8 +135,28 @@ def check_sequence(batch: BatchHeader, producer: ProducerState) -> Duplicate | R
     # A producer of whom only the epoch is known, after a transaction marker, begins at 0.
     expected = (remembered[-1].last_sequence + 1) & SEQUENCE_MAX if remembered else 0
     if first != expected:
+        if remembered and _is_older(batch, producer):
+            oldest = remembered[0]
+            return Duplicate(
+                base_offset=NO_OFFSET,
+                last_offset=Offset(oldest.last_offset - oldest.offset_delta - 1),
+                timestamp_ms=NO_TIMESTAMP,
+            )
         return _refuse_gap(batch, expected=expected)
     return _check_transaction(batch, producer)
+
+
+def _is_older(batch: BatchHeader, producer: ProducerState) -> bool:
+    """Whether all of the batch is in the log before the oldest batch that is remembered."""
+    oldest, newest = producer.batches[0].base_sequence, producer.batches[-1].last_sequence
+    if min(batch.base_sequence, oldest, producer.unbroken_from) < 0:
+        return False
+    # Counted from the newest sequence: the gap may be among the batches that are remembered.
+    remembered = (newest - oldest) & SEQUENCE_MAX
+    known = (newest - producer.unbroken_from) & SEQUENCE_MAX
+    behind = (oldest - batch.base_sequence) & SEQUENCE_MAX
+    # Farther than half of all sequences lies what comes next, and not what came before.
+    return batch.last_offset_delta < behind <= min(known - remembered, SEQUENCE_MAX // 2)
 
 
 def _refuse_gap(batch: BatchHeader, *, expected: int) -> Refusal:

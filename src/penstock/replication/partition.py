@@ -40,7 +40,7 @@ class Appended:
     `__init__`.
     """
 
-    base_offset: Offset
+    base_offset: Offset  # NO_OFFSET for a duplicate that is known by its sequence alone
     end_offset: Offset  # the ack of all replicas waits for the high watermark to reach it
     log_append_time_ms: int  # NO_TIMESTAMP where the producer's own timestamps count
     is_duplicate: bool  # it was appended before, and is sent again

@@ -9,11 +9,14 @@ import pytest
 from penstock.broker.api import produce as produce_api
 from penstock.broker.network.dispatch import Dispatch, api_key_of
 from penstock.broker.request.pending_reply import PendingReply
+from penstock.broker.request.produce_acks import REPLY_HEADER_BYTES
+from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.replication.marker import Marker
+from penstock.wire.codec import decode
 from penstock.wire.header import encode_request
-from penstock.wire.messages.produce import ProduceRequest
+from penstock.wire.messages.produce import ProduceRequest, ProduceResponse
 from penstock.world.ports import Address
 from rig.data_requests import produce_request
 from rig.produced import NOW_MS, produced
@@ -113,6 +116,37 @@ def test_a_retry_and_a_gap_in_the_sequence(ways: Ways, version: int) -> None:
         short, long = ways.answers(produce_request("t", batch, topic_id=topic_id), version)
         assert short == long
     assert [broker.partition("t").log.end_offset for broker in ways.brokers] == [2, 2]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_retry_older_than_the_remembered_batches(ways: Ways, version: int, acks: int) -> None:
+    topic_id = ways.create_topic("t")
+    for sequence in (*range(6), 0):
+        batch = produced(producer_id=1, epoch=0, sequence=sequence)
+        request = produce_request("t", batch, topic_id=topic_id, acks=acks)
+        short, long = ways.answers(request, version)
+        assert short == long
+    answer = decode(ProduceResponse, version, memoryview(short), REPLY_HEADER_BYTES)
+    [told] = answer.responses[0].partition_responses
+    assert (told.error_code, told.base_offset) == (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)
+    assert [broker.partition("t").log.end_offset for broker in ways.brokers] == [6, 6]
+
+
+def test_an_old_retry_is_acked_when_followers_have_it(ways: Ways) -> None:
+    """It may be in the log of a leader that loses it yet."""
+    topic_id = ways.create_topic("t", replicas=(NODE, OTHER))
+    for sequence in range(6):
+        batch = produced(producer_id=1, epoch=0, sequence=sequence)
+        ways.answers(produce_request("t", batch, topic_id=topic_id, acks=1), 13)
+    batch = produced(producer_id=1, epoch=0, sequence=0)
+    request = produce_request("t", batch, topic_id=topic_id, acks=-1)
+    request.timeout_ms = 1
+    short, long = ways.answers(request, 13)
+    assert short == long
+    answer = decode(ProduceResponse, 13, memoryview(short), REPLY_HEADER_BYTES)
+    [told] = answer.responses[0].partition_responses
+    assert told.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -2,6 +2,8 @@
 
     unknown, not led here        error of that partition
     bad batch, gap, fenced       error of that partition, nothing written
+    duplicate                    as the batch that was written; DUPLICATE_SEQUENCE_NUMBER, which
+                                 clients take for an ack, where its offset is not remembered
     acks=1                       reply at once, or once the batch is synced where that is asked
     acks=all                     reply once the high watermark has passed the batch
     acks=0                       no reply; an error closes the connection: its sender notices that
@@ -36,6 +38,7 @@ from penstock.broker.request.produce_refusals import (
 )
 from penstock.broker.request.services import Services
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.model.offset import NO_OFFSET
 from penstock.records.errors import InvalidBatch
 from penstock.replication.ack_queue import AckQueue
 from penstock.replication.guard import Guard
@@ -56,6 +59,7 @@ from penstock.wire.messages.produce import (
     TopicProduceResponse,
 )
 from penstock.wire.single_produce import (
+    SingleProduce,
     client_id_of,
     encode_single_ack,
     read_single_produce,
@@ -294,12 +298,15 @@ def answer_single(
         guard=verification.IS_OPEN if transactional else None,
     )
     if isinstance(outcome, Appended):
-        ack = encode_single_ack(
-            request,
-            base_offset=outcome.base_offset,
-            log_append_time_ms=outcome.log_append_time_ms,
-            start_offset=found.log.start_offset,
-        )
+        if outcome.base_offset == NO_OFFSET:
+            ack = _encode_single(request, _answer(outcome, index, found))
+        else:
+            ack = encode_single_ack(
+                request,
+                base_offset=outcome.base_offset,
+                log_append_time_ms=outcome.log_append_time_ms,
+                start_offset=found.log.start_offset,
+            )
         tracing = services.tracing
         if tracing is not None and tracing.is_sampled(found, outcome):
             header = RequestHeader(ApiKey.PRODUCE, version, correlation_id, client_id_of(frame))
@@ -324,9 +331,17 @@ def answer_single(
         refuse_unverified_writer(outcome, records)
     if services.request_stats is not None:
         services.request_stats.note_error(ApiKey.PRODUCE, outcome.error_code)
-    by_id = version >= TOPIC_IDS_FROM
+    return _encode_single(request, outcome)
+
+
+def _encode_single(request: SingleProduce, outcome: PartitionProduceResponse) -> bytes:
+    """What `encode_single_ack` has no room for."""
+    version, correlation_id, _, topic, *_ = request
     answer = TopicProduceResponse(partition_responses=[outcome])
-    answer.topic_id, answer.name = (topic, "") if by_id else (answer.topic_id, topic.decode())
+    if version >= TOPIC_IDS_FROM:
+        answer.topic_id = topic
+    else:
+        answer.name = topic.decode()
     [reply] = encode_response(correlation_id, ProduceResponse(responses=[answer]), version)
     assert isinstance(reply, bytes)
     return reply
@@ -405,6 +420,8 @@ def _answer(
 ) -> PartitionProduceResponse:
     if isinstance(outcome, PartitionProduceResponse):
         return outcome
+    if outcome.base_offset == NO_OFFSET:
+        return refused(index, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     return PartitionProduceResponse(
         index=index,
         base_offset=outcome.base_offset,

@@ -11,6 +11,7 @@ for its transaction to be verified appends later; it is given its trace before i
 
 from penstock.broker.request.request_stats import TimedRequest
 from penstock.model.error import ErrorCode
+from penstock.model.offset import NO_OFFSET
 from penstock.records.batch import BatchHeader
 from penstock.replication.partition import Appended, Partition
 from penstock.tracing.batch_trace import PRODUCE, BatchTrace, attributes_of, trace_of
@@ -142,6 +143,8 @@ class RequestTracing:
         self.started_us = 0
 
     def is_sampled(self, partition: Partition, appended: Appended) -> bool:
+        if appended.base_offset == NO_OFFSET:
+            return False  # its trace is named by its offset
         log = partition.log
         return self._sampling.is_sampled(
             log.topic_id, log.partition.partition, appended.base_offset

@@ -125,8 +125,10 @@ class Client:
         self.trace.note(self.name, what)
 
     def _record_acked(self, topic: str, told: Delivered, value: bytes, sent_us: int) -> None:
-        assert told.offset is not None
         place = TopicPartition(topic, told.partition)
+        if told.offset is None:
+            self.history.acked_somewhere(place, value)
+            return
         self.history.acked(place, told.offset, value)
         self.view.acked(place, told.offset, sent_us=sent_us)
 

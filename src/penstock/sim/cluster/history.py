@@ -84,6 +84,7 @@ class ClusterHistory:
         self.creators: dict[str, list[str]] = {}  # of topics that several try to create: the acked
         self.records: dict[TopicPartition, dict[int, bytes]] = {}  # acked or read, by offset
         self.acked_offsets: dict[TopicPartition, set[int]] = {}  # of those
+        self.unplaced: dict[TopicPartition, list[bytes]] = {}  # acked without an offset
         self.transactions: dict[str, TransactionHistory] = {}
         self.commits: dict[str, dict[int, bool]] = {}  # by group: offsets, and whether acked
         # Partitions whose acked records may be gone, as all who had them have lost power.
@@ -127,6 +128,11 @@ class ClusterHistory:
         self.record_acks += 1
         self.acked_offsets.setdefault(partition, set()).add(offset)
         self.seen(partition, offset, value)
+
+    def acked_somewhere(self, partition: TopicPartition, value: bytes) -> None:
+        """As a duplicate that its leader knows by the sequence alone."""
+        self.record_acks += 1
+        self.unplaced.setdefault(partition, []).append(value)
 
     def seen(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """By a producer whose ack names the offset, or by a reader."""

@@ -1,6 +1,7 @@
 """What must be true of a cluster once its faults have ended: of all images, and of all records."""
 
-from collections.abc import Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 
 from penstock.client.consume.group_offsets import Committed, committed_offsets
 from penstock.client.consume.isolation import Isolation
@@ -108,7 +109,7 @@ async def judge_records(history: ClusterHistory, cluster: Cluster) -> None:
     """What was acked, or read, is at its offset, in every topic that is there for certain."""
     places = [
         place
-        for place in sorted(set(history.records) - history.may_have_lost)
+        for place in sorted({*history.records, *history.unplaced} - history.may_have_lost)
         if place.topic == ORDERS
         or ((topic := history.topics.get(place.topic)) is not None and topic.is_certain)
     ]
@@ -120,7 +121,21 @@ async def judge_records(history: ClusterHistory, cluster: Cluster) -> None:
         judge_order(log, history.acked_offsets.get(log.partition, set()))
         if log.broken_at is not None and log.partition not in history.damaged:
             raise Violation("readable", f"{log.partition} is damaged at offset {log.broken_at}")
-        judge_kept(log, history.records[log.partition])
+        judge_kept(log, history.records.get(log.partition, {}))
+        judge_found(log, history.unplaced.get(log.partition, ()))
+
+
+def judge_found(log: FinalLog, values: Iterable[bytes]) -> None:
+    """What was acked without an offset is there once, somewhere."""
+    if log.broken_at is not None:
+        return  # another replica may have it
+    found = Counter(record.value for record in log.records)
+    for value in values:
+        if found[value] != 1:
+            raise Violation(
+                "lost records", f"{log.partition} has {value!r} {found[value]} times, which was"
+                " acked without an offset",
+            )  # fmt: skip
 
 
 def judge_kept(log: FinalLog, records: Mapping[int, bytes]) -> None:
