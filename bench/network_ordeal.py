@@ -10,6 +10,7 @@ many times, in random order, until the others have elected leaders:
     outwards    what a leader sends to the other nodes is lost
     inwards     what the other nodes send to a leader is lost
     alone       a leader is cut off from the other nodes and from clients
+    answers     what a leader answers to clients is lost, and soon it is cut off from all
 
 Meanwhile it is asked to write with acks of all, and must not ack. At the end the same must hold as
 in `failover_ordeal.py`. `--acks 1` gives it up, so that losses must be found.

@@ -18,7 +18,7 @@ TESTS = Path(__file__).resolve().parents[1]
 SECONDS_MAX = 540
 
 
-@pytest.mark.parametrize("cuts", ["nodes,alone", "outwards,inwards"])
+@pytest.mark.parametrize("cuts", ["nodes,alone", "outwards,inwards", "answers"])
 def test_network_partition(cuts: str, tmp_path: Path) -> None:
     """A leader that is cut off acks nothing, and nothing acked is lost."""
     reason = refusal()

@@ -30,6 +30,7 @@ TOPIC = "ledger"
 PARTITIONS = 6
 PROBE_TIMEOUT_MS = 500
 PROBES_MIN = 3  # of each cut: what a cut-off leader does was seen
+UNANSWERED_SECONDS = 0.5
 AFTERWARDS_SECONDS_MAX = 3.0  # how long it stays cut off when others lead
 
 
@@ -46,6 +47,7 @@ class Cut(Enum):
     OUTWARDS = "what a leader sends to the other nodes is lost"
     INWARDS = "what the other nodes send to a leader is lost"
     ALONE = "a leader is cut off from the other nodes and from clients"
+    ANSWERS = "what a leader answers to clients is lost, and soon it is cut off from all"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,7 +104,7 @@ class NetworkOrdeal:
         leader = self._random.choice(sorted(self._leaders(self._cluster.addresses[1])))
         others = [one for one in self._cluster.nodes if one != leader]
         with self._lost(cut, leader, others):
-            if cut is Cut.ALONE:
+            if cut in (Cut.ALONE, Cut.ANSWERS):
                 self._until_others_lead(leader, others)
             else:
                 with self._probing(leader):
@@ -130,8 +132,15 @@ class NetworkOrdeal:
 
     @contextmanager
     def _lost(self, cut: Cut, leader: int, others: list[int]) -> Iterator[None]:
-        ends = [*others, self._clients] if cut is Cut.ALONE else others
+        ends = others
         try:
+            if cut is Cut.ALONE:
+                ends = [*others, self._clients]
+            elif cut is Cut.ANSWERS:
+                # What is under way comes to all replicas, and its producer does not hear of it.
+                self._network.cut(leader, self._clients)
+                time.sleep(UNANSWERED_SECONDS)
+                self._network.cut(self._clients, leader)
             for other in ends:
                 if cut is not Cut.INWARDS:
                     self._network.cut(leader, other)

@@ -30,6 +30,7 @@ from rig.failover.producers import java_producer_command
 
 NAMESPACES, RELAYS = "namespaces", "relays"
 PENSTOCK, KAFKA = "penstock", "kafka"
+ALL_CUTS = ",".join(cut.name.lower() for cut in Cut)
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def main() -> None:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=10, help="each kind of cut")
-    parser.add_argument("--cuts", default="nodes,outwards,inwards,alone", help="kinds of them")
+    parser.add_argument("--cuts", default=ALL_CUTS, help="kinds of them")
     parser.add_argument("--broker", choices=(PENSTOCK, KAFKA), default=PENSTOCK)
     parser.add_argument("--network", choices=(NAMESPACES, RELAYS), default=NAMESPACES)
     parser.add_argument("--rate", type=float, default=100, help="records a second of each producer")

@@ -208,6 +208,8 @@ class JavaLedgerProducer:
             "reconnect.backoff.max.ms": "200",
             "retry.backoff.ms": "20",
             "retry.backoff.max.ms": "200",
+            # It hears of a new leader while what it sent to the old one has no answer yet.
+            "metadata.max.age.ms": "500",
         }
         given = {
             "settings": settings,
