@@ -1,6 +1,7 @@
 """What a sink has written, as another one of our clients sees it."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,10 +15,13 @@ from penstock.client.consume.offsets import When, offsets_of
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
 from penstock.model.identity import TopicPartition
+from penstock.transactions.state import DECIDED
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
 
 READ_SECONDS_MAX = 120
+COMPLETE_SECONDS_MAX = 5
+DECIDED_STATES = {state.word for state in DECIDED}
 
 
 def cluster_at(bootstrap: str) -> Cluster:
@@ -65,6 +69,14 @@ async def _committed_records(bootstrap: str, topic: str) -> list[ConsumedRecord]
 
 
 async def _open_transactional_ids(bootstrap: str) -> list[str]:
+    """An end that is decided is acked before its coordinator has noted that it is complete: that is
+    waited for, less long than any time-out of a transaction.
+    """
+    deadline = time.monotonic() + COMPLETE_SECONDS_MAX
     async with cluster_at(bootstrap) as cluster:
-        listed = await list_transactions(cluster, Wanted(states=OPEN_STATES))
-        return [one.transactional_id for one in listed]
+        while True:
+            listed = await list_transactions(cluster, Wanted(states=OPEN_STATES))
+            is_decided = any(one.state in DECIDED_STATES for one in listed)
+            if not is_decided or time.monotonic() > deadline:
+                return [one.transactional_id for one in listed]
+            await asyncio.sleep(0.05)
