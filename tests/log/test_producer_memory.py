@@ -1,5 +1,7 @@
 """What a log remembers of idempotent producers, and that it remembers the same after a restart."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +15,10 @@ from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.control import EndTransaction, end_transaction_batch
 from rig.logs import NOW_MS, append, make_batch, open_log
-from rig.memory_disk import MemoryDisk
+from rig.memory_disk import Crashed, MemoryDisk
 
 SEVEN = ProducerId(7)
+MAGIC_BYTE = 16  # of a batch
 
 
 def put(log: PartitionLog, producer: int, sequence: int, count: int = 1, **more: bool) -> None:
@@ -93,6 +96,68 @@ def test_a_producer_outlives_its_records(stop: str) -> None:
     assert again.start_offset == again.end_offset == 3
     assert again.producers.by_id[SEVEN] == before
     again.check()
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+@pytest.mark.parametrize("stop", [None, "clean", "kill"])
+def test_a_producer_outlives_a_cut_to_the_start(is_rolled: bool, stop: str | None) -> None:
+    """All that came before was deleted, and a new leader does not have what came after it."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    log = opened.log
+    put(log, 7, 0, 3)
+    if is_rolled:
+        log.roll()
+    log.advance_start(log.end_offset)
+    before = log.producers.by_id[SEVEN]
+    put(log, 8, 0)
+    log.truncate_to(Offset(3))
+    log.check()
+    if stop == "clean":
+        opened.directory.close()
+    elif stop == "kill":
+        disk = disk.after_kill()
+    if stop is not None:
+        log = open_log(disk).log
+    assert log.start_offset == log.end_offset == 3
+    assert log.producers.by_id == {SEVEN: before}
+    log.check()
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_a_producer_outlives_a_kill_in_a_cut_to_the_start(is_rolled: bool) -> None:
+    for call in itertools.count():
+        disk = MemoryDisk()
+        log = open_log(disk).log
+        put(log, 7, 0, 3)
+        if is_rolled:
+            log.roll()
+        log.advance_start(log.end_offset)
+        put(log, 8, 0)
+        disk.faults.crash_at = disk.faults.calls + call
+        try:
+            log.truncate_to(Offset(3))
+        except Crashed:
+            log = open_log(disk.after_kill()).log
+            assert SEVEN in log.producers.by_id, call
+            log.check()
+        else:
+            break
+    assert call > 3
+
+
+@pytest.mark.parametrize("offset", [1, 3])
+def test_deleted_records_that_are_damaged_do_not_stop_a_cut(offset: int) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    put(log, 7, 0, 3)
+    log.advance_start(log.end_offset)
+    put(log, 8, 0)
+    [path] = [path for path in disk.files if path.endswith(".log")]
+    disk.files[path].data[MAGIC_BYTE] ^= 0x40
+    log.truncate_to(Offset(offset))
+    assert log.start_offset == log.end_offset == offset
+    log.check()
 
 
 def test_memory_after_a_kill_is_that_of_the_log() -> None:

@@ -106,22 +106,26 @@ class LogMemory:
             self.producers.clear(until_offset)
             self.replayed_from = until_offset
             return
-        self.replayed_from = self.begin_replay(self.producers, until_offset)
+        self.replayed_from = self.begin_replay(
+            self.producers, until_offset, first_offset=self.start_offset
+        )
         for _ in replay(self.producers, segments, until_offset=until_offset):
             pass
         self.producers.end_offset = max(until_offset, self.producers.end_offset)
         assert self.producers.end_offset == until_offset, (self.producers.end_offset, until_offset)
 
-    def begin_replay(self, producers: ProducerStates, until_offset: Offset) -> Offset:
+    def begin_replay(
+        self, producers: ProducerStates, until_offset: Offset, *, first_offset: Offset
+    ) -> Offset:
         """Sets `producers` to what they were at the newest snapshot, at or below `until_offset`, or
-        at the start of the log; returns where that is.
+        to none at `first_offset`; returns where that is.
 
         A snapshot counts though all records before it are deleted: a producer may still repeat its
         last batch.
         """
         found = self.snapshots.newest(until_offset)
         if found is None:
-            producers.clear(min(self.start_offset, until_offset))
+            producers.clear(min(first_offset, until_offset))
         else:
             producers.restore(found[1], found[0])
         return producers.end_offset

@@ -131,7 +131,8 @@ def _load_parts(
     for segment in deleted:
         segment.remove_files()
     if fresh:
-        memory.snapshots.remove_all()
+        # That one is of a log that was killed while it began anew at its start.
+        memory.snapshots.remove_all(but=left.start_offset)
     else:
         memory.snapshots.remove_below(segments[0].base_offset)
     if left.watermark is not None:

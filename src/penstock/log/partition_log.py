@@ -23,7 +23,7 @@ from penstock.log.aborted_index import AbortedTransaction
 from penstock.log.compaction.swap import Swaps
 from penstock.log.durability import Checkpoints, Durability
 from penstock.log.epochs import EpochEnd, LeaderEpochs
-from penstock.log.errors import OffsetOutOfRange
+from penstock.log.errors import CorruptLog, OffsetOutOfRange
 from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.parts import LogParts
@@ -35,7 +35,14 @@ from penstock.log.saving import roll, save_active
 from penstock.log.segments import Segments, first_unsynced, slot_of
 from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
-from penstock.log.truncation import Cut, begin_anew, beyond_return, cut_off, remove_all
+from penstock.log.truncation import (
+    Cut,
+    begin_anew,
+    beyond_return,
+    cut_off,
+    keep_producers,
+    remove_all,
+)
 from penstock.log.uncommitted import uncommitted_ends
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -345,11 +352,12 @@ class PartitionLog:
             # An epoch under which nothing was written here is in conflict with the leader's epochs.
             self.epochs.truncate_end(self.end_offset)
             return
+        start_offset, base_offset = self.start_offset, self.segments[0].base_offset
         new_end = offset
-        if offset > self.start_offset:
+        if offset >= start_offset and offset > base_offset:
             # The cut takes whole batches, so the log may end below the offset that was asked for.
-            new_end = self.segments[slot_of(self.segments, Offset(offset - 1))].end_below(offset)
-        if offset <= self.start_offset or new_end < self.start_offset:
+            new_end = self._end_below(offset)
+        if offset < start_offset or new_end < start_offset < offset:
             # Nothing stays. Records below the start are in the files still, and must not come back.
             self._drop_all(new_end, known_until=new_end)
             return
@@ -357,6 +365,10 @@ class PartitionLog:
             cut = self.prepare_cut(offset)
         while not cut.is_valid:
             cut.step()
+        if offset == start_offset and (offset == base_offset or new_end < offset):
+            # Nothing stays but the producers: one of them may repeat a batch that was deleted.
+            self._drop_all(offset, known_until=offset, kept=cut.producers)
+            return
         self._prepare_cut(new_end)
         try:
             cut_off(
@@ -482,8 +494,21 @@ class PartitionLog:
         self._durability.unsynced.forget(*self._memory.snapshots.remove_below(first))
         return self._segments.starts_below(self.start_offset)
 
-    def _drop_all(self, offset: Offset, *, known_until: Offset) -> None:
-        """See `truncate_fully_and_start_at`; epochs below `known_until` stay known."""
+    def _end_below(self, offset: Offset) -> Offset:
+        """Where the log ends without the batches that reach `offset`, which is above the first."""
+        try:
+            return self.segments[slot_of(self.segments, Offset(offset - 1))].end_below(offset)
+        except CorruptLog:
+            if offset > self.start_offset:
+                raise
+            return self.segments[0].base_offset  # they are deleted: damage in them is of no account
+
+    def _drop_all(
+        self, offset: Offset, *, known_until: Offset, kept: ProducerStates | None = None
+    ) -> None:
+        """See `truncate_fully_and_start_at`; epochs below `known_until` stay known, and producers
+        that are `kept`.
+        """
         assert offset >= 0, offset
         self._prepare_cut(offset)
         # A start that moves up is saved first, so that nothing below it comes back. One that moves
@@ -492,8 +517,12 @@ class PartitionLog:
         moves_up = offset >= self.start_offset
         if moves_up:
             self._save_start(offset)
+        if kept is not None:
+            keep_producers(self._memory, self._durability, kept, offset=offset)
         try:
-            remove_all(self._segments, self._memory, self._durability)
+            remove_all(
+                self._segments, self._memory, self._durability, None if kept is None else offset
+            )
             if not moves_up:
                 self._durability.sync_names()
                 self.move_start(offset)
@@ -507,6 +536,8 @@ class PartitionLog:
                 now_ms=self._now_ms,
             )
             self.end_offset = offset
+            if kept is not None:
+                self.producers.restore(kept.by_id, offset)
         except DiskError as error:
             raise beyond_return(error) from error
 
@@ -518,7 +549,7 @@ class PartitionLog:
         assert offset < self.start_offset == self.end_offset, (offset, self.end_offset)
         self._prepare_cut(offset)
         try:
-            remove_all(self._segments, self._memory, self._durability)
+            remove_all(self._segments, self._memory, self._durability, None)
             begin_anew(
                 self._segments,
                 self._memory,

@@ -81,8 +81,8 @@ class Snapshots:
         """
         return self._remove([one for one in self._offsets if one < offset])
 
-    def remove_all(self) -> list[str]:
-        return self._remove(list(self._offsets))
+    def remove_all(self, *, but: Offset | None = None) -> list[str]:
+        return self._remove([one for one in self._offsets if one != but])
 
     def remove_strays(self, base_offsets: set[Offset]) -> list[str]:
         """Removes all but those at the start of a segment, and the newest."""

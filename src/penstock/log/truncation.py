@@ -9,8 +9,10 @@ whole: so the indexes go first, for good, and then the segments.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from penstock.log.durability import Durability
+from penstock.log.errors import CorruptLog
 from penstock.log.memory import LogMemory
 from penstock.log.producer_replay import replay
 from penstock.log.producer_state import ProducerStates
@@ -60,10 +62,19 @@ class Cut:
         return self._segments == tuple(self._row[: len(self._segments)])
 
     def _replay(self) -> Iterator[None]:
-        if self._memory.producers.by_id:
-            self._memory.begin_replay(self.producers, self.offset)
-            yield from replay(self.producers, self._segments, until_offset=self.offset)
-        # Else there were none at an earlier offset, but for such as have expired.
+        start_offset = self._memory.start_offset
+        if not self._memory.producers.by_id or self.offset < start_offset:
+            return  # there were none at an earlier offset but such as have expired; or all goes
+        # Deleted records count while they are in the files: they may be repeated. But they may be
+        # damaged, too.
+        with suppress(CorruptLog, DiskError):
+            yield from self._replay_from(self._segments[0].base_offset)
+            return
+        yield from self._replay_from(start_offset)
+
+    def _replay_from(self, first_offset: Offset) -> Iterator[None]:
+        self._memory.begin_replay(self.producers, self.offset, first_offset=first_offset)
+        yield from replay(self.producers, self._segments, until_offset=self.offset)
 
 
 def cut_off(
@@ -103,13 +114,27 @@ def beyond_return(error: DiskError) -> DiskError:
     return DiskError(error.path, error.reason)
 
 
-def remove_all(segments: Segments, memory: LogMemory, durability: Durability) -> None:
-    """Drops everything; `begin_anew` follows.
+def keep_producers(
+    memory: LogMemory, durability: Durability, known: ProducerStates, *, offset: Offset
+) -> None:
+    """Before `remove_all`: a snapshot of the producers as of `offset`, from where the log goes on.
+    They may repeat their last batches, though their records are deleted.
+    """
+    if known.end_offset < offset:
+        known.pass_over(offset)
+    snapshot = memory.snapshots.write(known)
+    durability.file_written(snapshot, end_offset=offset)
+
+
+def remove_all(
+    segments: Segments, memory: LogMemory, durability: Durability, kept: Offset | None
+) -> None:
+    """Drops everything but the snapshot at the offset that is `kept`; `begin_anew` follows.
 
     The epochs stay until then: if a crash comes between the two, a follower asks its leader by them
     where to go on.
     """
-    durability.unsynced.forget(*memory.snapshots.remove_all())
+    durability.unsynced.forget(*memory.snapshots.remove_all(but=kept))
     _remove_indexes(segments, durability, first=0)
     while segments.row:
         durability.segment_gone(segments.retire_last())

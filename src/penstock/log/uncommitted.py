@@ -30,7 +30,7 @@ def uncommitted_ends(
     if not _has_marker(segments, above=above):
         return []
     producers = ProducerStates(expiry_ms=known.expiry_ms)
-    memory.begin_replay(producers, above)
+    memory.begin_replay(producers, above, first_offset=memory.start_offset)
     producers.note_ended(above)
     for _ in replay(producers, segments, until_offset=known.end_offset):
         pass
