@@ -284,17 +284,52 @@ def test_failed_sync_is_final(disk: RealDisk) -> None:
     os.close(write_end)
 
 
-def test_lack_of_descriptors_is_no_failure_of_the_disk(disk: RealDisk, tmp_path: Path) -> None:
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     next_descriptor = os.dup(0)
     os.close(next_descriptor)
     resource.setrlimit(resource.RLIMIT_NOFILE, (next_descriptor, hard))
     try:
-        with pytest.raises(DiskError) as short:
-            disk.open(str(tmp_path / "one more"), create=True)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_lack_of_descriptors_is_no_failure_of_the_disk(disk: RealDisk, tmp_path: Path) -> None:
+    with no_more_descriptors(), pytest.raises(DiskError) as short:
+        disk.open(str(tmp_path / "one more"), create=True)
     assert short.value.full
+
+
+def test_where_no_descriptor_is_free_an_idle_file_gives_way(disk: RealDisk, tmp_path: Path) -> None:
+    idle = disk.open(str(tmp_path / "idle"), create=True)
+    idle.append([b"abc"])
+    with no_more_descriptors():
+        disk.write_whole(str(tmp_path / "whole"), b"def")
+        other = disk.open(str(tmp_path / "other"), create=True)
+        assert idle.read_at(0, 3) == b"abc"
+        other.append([disk.read(str(tmp_path / "whole"))])
+        disk.sync_directory(str(tmp_path))
+    assert other.read_at(0, 3) == b"def"
+
+
+def test_a_want_of_descriptors_hides_no_failed_sync(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    disk = RealDisk(open_files_max=1)
+    idle = disk.open(str(tmp_path / "idle"), create=True)
+    failing = disk.open(f"/proc/self/fd/{write_end}")
+    failing.pin()  # it does not give way
+
+    async def scenario() -> None:
+        with no_more_descriptors(), pytest.raises(DiskError) as failed:
+            await disk.sync([idle, failing])
+        assert failed.value.path == failing.path
+        assert not failed.value.full
+
+    asyncio.run(scenario())
+    os.close(read_end)
+    os.close(write_end)
 
 
 def test_failed_sync_is_told_to_the_watcher_before_the_caller(disk: RealDisk) -> None:

@@ -414,6 +414,10 @@ class PartitionLog:
         """
         return self._durability.begin_sync(self._segments.active, end_offset=self.end_offset)
 
+    def give_up_sync(self) -> None:
+        """For want of room: what `unsynced_files` returned is asked for again."""
+        self._durability.unsynced.let_go()
+
     def mark_synced(self, offset: Offset) -> None:
         """The files that `unsynced_files` returned when the log ended at `offset` are synced."""
         offset = self._durability.unsynced.finish(offset)

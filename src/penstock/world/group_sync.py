@@ -35,12 +35,21 @@ class GroupSync:
         self.threads = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="penstock-sync")
 
     async def sync(self, files: Sequence[Syncable]) -> None:
-        """Returns when everything written to the files before the call is on disk."""
-        syncs = [self._join(file) for file in files]
-        for sync in syncs:
-            # Shielded: others wait for the same sync, and a cancelled waiter must not take it
-            # from them.
-            await asyncio.shield(sync)
+        """Returns when everything written to the files before the call is on disk. DiskError: one
+        was not, which is final; or, once all others were, one could not be opened.
+        """
+        short_of_room: DiskError | None = None
+        for sync in [self._join(file) for file in files]:
+            try:
+                # Shielded: others wait for the same sync, and a cancelled waiter must not take it
+                # from them.
+                await asyncio.shield(sync)
+            except DiskError as error:
+                if not error.full:
+                    raise
+                short_of_room = error
+        if short_of_room is not None:
+            raise short_of_room
 
     def close(self) -> None:
         """Lets the threads end; nobody may ask for a sync any more."""

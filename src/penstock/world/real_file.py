@@ -29,6 +29,7 @@ from penstock.world.ports import Buffer
 BUFFERS_PER_WRITE_MAX: Final = 1024  # IOV_MAX of Linux
 CLOSED: Final = -1
 
+SHORT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 # Space, or descriptors, or memory: the disk itself is sound, and the same call may go well later.
 SHORT_OF_ROOM: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -79,16 +80,17 @@ class Descriptors:
 
     def make_room(self) -> None:
         """Call before opening another; more than `open_max` stay open only while none can go."""
-        for _ in range(2 * len(self.open)):
-            if len(self.open) < self.open_max:
-                return
-            oldest = next(iter(self.open))
-            del self.open[oldest]
-            if oldest.used or not oldest.evictable:
-                oldest.used = False
-                self.open[oldest] = None
-            else:
-                oldest.close()
+        while len(self.open) >= self.open_max and self._evict():
+            pass
+
+    def open_fd(self, path: str, flags: int, mode: int = 0o644) -> int:
+        """A new descriptor. If the process has no more, one of those that are open gives way."""
+        while True:
+            try:
+                return os.open(path, flags, mode)
+            except OSError as error:
+                if error.errno not in SHORT_OF_DESCRIPTORS or not self._evict():
+                    raise
 
     def remember(self, descriptor: Descriptor) -> None:
         self.make_room()
@@ -97,6 +99,18 @@ class Descriptors:
     def close(self, descriptor: Descriptor) -> None:
         descriptor.close()
         self.open.pop(descriptor, None)
+
+    def _evict(self) -> bool:
+        """Closes the least used one that may go; whether there was one."""
+        for _ in range(2 * len(self.open)):
+            oldest = next(iter(self.open))
+            del self.open[oldest]
+            if oldest.evictable and not oldest.used:
+                oldest.close()
+                return True
+            oldest.used = False
+            self.open[oldest] = None
+        return False
 
 
 class RealFile:
@@ -235,7 +249,7 @@ class RealFile:
         if self._closed:
             raise DiskError(self.path, "the file has been closed", gone=True)
         try:
-            self._descriptor.fd = os.open(self.path, self._flags)
+            self._descriptor.fd = self._descriptors.open_fd(self.path, self._flags)
         except OSError as error:
             raise disk_error(self.path, error) from error
         self.count_descriptor()

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.partitions import syncing
+from penstock.log.durability import Durability
+from penstock.log.segment import Segment
+from penstock.model.offset import Offset
 from penstock.world.disk import RealDisk
+from penstock.world.errors import DiskError
+from penstock.world.ports import File
 from rig.produced import NOW_MS, produced
 from rig.services import Broker
 
@@ -30,8 +35,13 @@ def few_descriptors() -> Iterator[None]:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    one = Broker(tmp_path, disk=RealDisk(open_files_max=8), directories=("only",))
+def disk() -> RealDisk:
+    return RealDisk(open_files_max=8)
+
+
+@pytest.fixture
+def broker(disk: RealDisk, tmp_path: Path) -> Iterator[Broker]:
+    one = Broker(tmp_path, disk=disk, directories=("only",))
     one.create_topic("t", PARTITIONS)
     for index in range(PARTITIONS):
         one.partition("t", index).append(produced(), all_acks=False, now_ms=NOW_MS)
@@ -57,15 +67,43 @@ def test_a_round_opens_no_more_than_it_may(broker: Broker, monkeypatch: pytest.M
     assert unsynced(broker) == 0
 
 
-def test_a_want_of_descriptors_is_no_failed_disk(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+def test_a_want_of_descriptors_is_told_once(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(syncing, "RETRY_SECONDS", 0.01)
+    refused, enough = 0, asyncio.Event()
+
+    def begin_sync(self: Durability, active: Segment, *, end_offset: Offset) -> list[File]:
+        nonlocal refused
+        refused += 1
+        if refused == 5 * PARTITIONS:
+            enough.set()
+        raise DiskError("a file", "Too many open files", full=True)
+
+    async def scenario() -> None:
+        syncs = asyncio.create_task(broker.partitions.keep_syncing())
+        async with asyncio.timeout(60):
+            await enough.wait()
+        syncs.cancel()
+        await asyncio.wait([syncs])
+
+    monkeypatch.setattr(Durability, "begin_sync", begin_sync)
+    want_all(broker)
+    asyncio.run(scenario())
+    assert len(caplog.records) == 1
+
+
+def test_a_want_of_descriptors_is_no_failed_disk(
+    broker: Broker, disk: RealDisk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nor does a round that failed keep what it has opened."""
     monkeypatch.setattr(syncing, "RETRY_SECONDS", 0.01)
 
     async def scenario() -> None:
         with few_descriptors():
             await broker.partitions.sync_wanted()
-        assert unsynced(broker) == PARTITIONS
+            disk.open(str(tmp_path / "another"), create=True).close()
+        assert unsynced(broker) > 0
         assert not broker.directories.failed
         async with asyncio.timeout(60):
             while unsynced(broker):

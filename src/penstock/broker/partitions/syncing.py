@@ -28,7 +28,7 @@ from penstock.world.tasks import TaskGroup
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-ROUND_FILES_MAX = 256
+ROUND_FILES_MAX = 128  # half of what may be open where 1,024 descriptors are allowed
 
 
 class Syncing:
@@ -49,6 +49,7 @@ class Syncing:
         self._wanted: dict[Replica, None] = {}  # in the order in which they came
         self._any_wanted = asyncio.Event()
         self._unnoted: set[Replica] = set()  # told already
+        self._is_short_of_room = False  # told already
 
     def want(self, partition: Replica) -> None:
         """The next round syncs this partition's log."""
@@ -87,15 +88,22 @@ class Syncing:
                     files += log.unsynced_files()
             if not self._wanted:
                 self._any_wanted.clear()
+            if not round_:
+                return
             await self._disk.sync(files)
         except DiskError as error:
             if not error.full:
                 self._failed(error)
                 return
-            logger.error("synced=later reason=%s", error)
+            if not self._is_short_of_room:
+                self._is_short_of_room = True
+                logger.error("synced=later reason=%s", error)
             for partition, log, _ in round_:
+                log.give_up_sync()
                 self._try_again(partition, log)
+            await asyncio.sleep(0)  # others have their turn between two rounds that fail at once
             return
+        self._is_short_of_room = False
         for partition, log, end_offset in round_:
             if not log.is_closed:  # as it is when its partition has got another one meanwhile
                 self._finish(partition, log, end_offset)
