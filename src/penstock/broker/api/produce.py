@@ -299,7 +299,10 @@ def answer_single(
     )
     if isinstance(outcome, Appended):
         if outcome.base_offset == NO_OFFSET:
-            ack = _encode_single(request, _answer(outcome, index, found))
+            answer = _answer(outcome, index, found)
+            if services.request_stats is not None:
+                services.request_stats.note_error(ApiKey.PRODUCE, answer.error_code)
+            ack = _encode_single(request, answer)
         else:
             ack = encode_single_ack(
                 request,
