@@ -62,6 +62,13 @@ class Conversation:
             self.member.carried_out(change, now_ms=self.now_ms)
         return changes
 
+    def put_back(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """As after a try in vain to take these on."""
+        change = self.member.take_change()
+        assert change == Assign(partitions)
+        assert change is not None
+        self.member.put_back(change)
+
     def join(self, *indexes: int) -> None:
         assert self.asked() is not None
         self.answer(assignment=told(*indexes))
@@ -264,3 +271,87 @@ def test_change_that_could_not_be_carried_out_comes_again() -> None:
     assert change is not None
     talk.member.put_back(change)
     assert talk.carry_out() == [Assign(places(0))]
+
+
+def member_with_a_partition_that_cannot_be_taken_on_yet() -> Conversation:
+    """It owns 0 and 1; 2 was assigned too, and put back."""
+    talk = Conversation()
+    talk.join(0, 1)
+    talk.now_ms = 500
+    talk.asked()
+    talk.answer(epoch=2, assignment=told(0, 1, 2))
+    talk.put_back(places(2))
+    return talk
+
+
+def test_revocation_is_acknowledged_while_other_partitions_cannot_be_taken_on_yet() -> None:
+    talk = member_with_a_partition_that_cannot_be_taken_on_yet()
+    talk.now_ms = 1_000
+    talk.asked()
+    talk.answer(epoch=2, assignment=told(1, 2))
+    talk.now_ms = 1_100
+    assert talk.asked() is None, "the revocation comes first"
+    revoke = talk.member.take_change()
+    assert revoke == Revoke(places(0))
+    assert revoke is not None
+    talk.member.carried_out(revoke, now_ms=talk.now_ms)
+    talk.put_back(places(2))
+    acknowledged = talk.asked()
+    assert acknowledged is not None
+    # 2 may be taken on before the answer is there: who reported it as not owned would lose it.
+    assert acknowledged.topic_partitions == told(1, 2).topic_partitions
+    talk.answer(epoch=2)
+    assert talk.asked() is None, "once"
+
+
+def test_partition_taken_back_is_acknowledged_while_another_cannot_be_taken_on_yet() -> None:
+    talk = member_with_a_partition_that_cannot_be_taken_on_yet()
+    talk.now_ms = 1_000
+    talk.asked()
+    talk.answer(epoch=2, assignment=told(0, 1, 2, 3))
+    talk.now_ms = 1_500
+    talk.asked()
+    talk.answer(epoch=2, assignment=told(0, 1, 3))
+    talk.put_back(places(3))
+    acknowledged = talk.asked()
+    assert acknowledged is not None
+    assert acknowledged.topic_partitions == told(0, 1, 3).topic_partitions
+
+
+def test_partition_taken_back_while_it_is_taken_on_is_not_reported_as_given_up() -> None:
+    talk = member_with_a_partition_that_cannot_be_taken_on_yet()
+    taking_on = talk.member.take_change()
+    talk.now_ms = 1_000
+    talk.asked()
+    talk.answer(epoch=2, assignment=told(0, 1))
+    assert talk.asked() is None
+    assert taking_on is not None
+    talk.member.carried_out(taking_on, now_ms=talk.now_ms)
+    assert talk.carry_out() == [Revoke(places(2))]
+    acknowledged = talk.asked()
+    assert acknowledged is not None
+    assert acknowledged.topic_partitions == told(0, 1).topic_partitions
+
+
+def test_partition_taken_back_while_it_is_tried_in_vain_is_acknowledged_at_once() -> None:
+    talk = member_with_a_partition_that_cannot_be_taken_on_yet()
+    taking_on = talk.member.take_change()
+    talk.now_ms = 1_000
+    talk.asked()
+    talk.answer(epoch=2, assignment=told(0, 1))
+    assert taking_on is not None
+    talk.member.put_back(taking_on)
+    acknowledged = talk.asked()
+    assert acknowledged is not None
+    assert acknowledged.topic_partitions == told(0, 1).topic_partitions
+
+
+def test_assigned_partition_that_may_be_taken_on_is_reported_after_a_lost_reply() -> None:
+    talk = member_with_a_partition_that_cannot_be_taken_on_yet()
+    talk.now_ms = 1_000
+    talk.asked()
+    talk.member.unanswered(now_ms=1_000)
+    talk.now_ms = 1_500
+    beat = talk.asked()
+    assert beat is not None
+    assert beat.topic_partitions == told(0, 1, 2).topic_partitions

@@ -2,7 +2,9 @@
 
 It joins with epoch 0 and an id of its own choice, and is told its epoch, its assignment and how
 often to be heard. A new assignment is carried out, revocations first; the next heartbeat, at once,
-says what is owned then. One that is fenced has lost all and joins again.
+says what is owned then. What was taken away is acknowledged as soon as it is given up, since others
+wait for it, also while the rest cannot be taken on yet. One that is fenced has lost all and joins
+again.
 """
 
 from penstock.client.consume.group_offsets import Committer
@@ -62,6 +64,7 @@ class ModernMember:
         self._carrying: Change | None = None
         self._sent_all = False  # whether the coordinator knows what does not change
         self._sent_owned: Places | None = None
+        self._is_awaited = False  # the coordinator has taken partitions away, and waits to hear so
         self._ids: dict[str, TopicId] = {}
 
     @property
@@ -95,10 +98,11 @@ class ModernMember:
             request.subscribed_topic_names = (
                 list(subscription.topics) if subscription.pattern is None else None
             )
-        if whole or (self.owned != self._sent_owned and not self.has_change()):
+        if whole or self._is_to_report():
             held = () if joining else self._held()
             request.topic_partitions = self._by_id(held)
             self._sent_owned = held
+            self._is_awaited = self._is_awaited and self._is_giving_up()
         self._sent_all = True
         # Until the answer is there nothing is due.
         self.next_at_ms = now_ms + subscription.rebalance_ms
@@ -125,12 +129,14 @@ class ModernMember:
                     # Each assignment is acknowledged, also one that changes nothing: the one
                     # before was perhaps not carried out, and the coordinator does not know.
                     self._sent_owned = None
+                if without(self.target, target):
+                    self._is_awaited = True
                 self.target = target
                 if unknown_topics(reply, view):
                     # Either deleted, or new and unknown to the broker that told of topics: asked
                     # for everything, the coordinator says it again.
                     self._sent_all = False
-            if self.owned != self._sent_owned and not self.has_change():
+            if self._is_to_report():
                 self.next_at_ms = now_ms  # it was carried out while the question was on its way
 
     def unanswered(self, *, now_ms: int) -> None:
@@ -157,12 +163,14 @@ class ModernMember:
                 self.owned = without(self.owned, partitions)
             case Assign(partitions):
                 self.owned = united(self.owned, partitions)
-        if self._change() is None:
+        if not self._is_giving_up():
             self.next_at_ms = now_ms  # others may wait for what we gave up
 
     def put_back(self, change: Change) -> None:
         assert change is self._carrying
         self._carrying = None
+        if self._is_to_report():
+            self.next_at_ms = 0  # it was being tried when it was taken away
 
     def leave(self) -> Question | None:
         if self.epoch <= JOINING_EPOCH or self._fenced:
@@ -182,6 +190,7 @@ class ModernMember:
         self.epoch = JOINING_EPOCH
         self.target = ()
         self._sent_owned = None
+        self._is_awaited = False
         self.next_at_ms = now_ms
 
     def _change(self) -> Change | None:
@@ -193,11 +202,24 @@ class ModernMember:
         new = without(self.target, self.owned)
         return Assign(new) if new else None
 
+    def _is_to_report(self) -> bool:
+        if self._is_giving_up():
+            return False
+        return self._is_awaited or (self.owned != self._sent_owned and not self.has_change())
+
+    def _is_giving_up(self) -> bool:
+        if isinstance(self._carrying, Revoke | Lose):
+            return True
+        return bool(without(self._held(), self.target))
+
     def _held(self) -> Places:
-        """What it owns, and what it is taking on now: both are given to nobody else."""
+        """What it owns, and what it is assigned or taking on: it may have taken that on before the
+        answer is there. The coordinator would give to others what is not reported.
+        """
+        held = united(self.owned, self.target)
         if isinstance(self._carrying, Assign):
-            return united(self.owned, self._carrying.partitions)
-        return self.owned
+            return united(held, self._carrying.partitions)
+        return held
 
     def _named(self, assignment: Assignment, view: ClusterView) -> Places:
         """Topics without a known name are left out."""
