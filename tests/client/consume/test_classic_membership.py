@@ -18,6 +18,8 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch
 from penstock.wire.definition import Message
+from penstock.wire.embedded import write_embedded
+from penstock.wire.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartitions
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.wire.messages.join_group import (
     JoinGroupRequest,
@@ -253,3 +255,32 @@ def test_assignment_that_nobody_can_read_ends_the_membership() -> None:
     member.answered(SyncGroupResponse(assignment=b"\x00"), view(), now_ms=0)
     assert member.error is not None
     assert member.error.code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def join_as_follower(member: ClassicMember) -> None:
+    question = member.request(view(), now_ms=0)
+    assert question is not None
+    assert isinstance(question.request, JoinGroupRequest)
+    joined = JoinGroupResponse(generation_id=1, leader="another", member_id="me")
+    member.answered(joined, view(), now_ms=0)
+
+
+def sync_to(member: ClassicMember, *indexes: int) -> None:
+    """The member is told its share of the generation that it has joined."""
+    topic = TopicPartitions(topic="t", partitions=list(indexes))
+    share = write_embedded(ConsumerProtocolAssignment(assigned_partitions=[topic]), version=0)
+    member.answered(SyncGroupResponse(assignment=share), view(), now_ms=0)
+
+
+def test_member_whose_group_gave_it_up_before_it_took_anything_on_joins_anew() -> None:
+    member = ClassicMember(ClassicSubscription(group="g", topics=("t",)))
+    join_as_follower(member)
+    sync_to(member, 0)
+    taking_on = member.take_change()
+    assert taking_on is not None
+    gone = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    member.answered(gone, view(), now_ms=0)
+    member.put_back(taking_on)
+    question = member.request(view(), now_ms=0)
+    assert question is not None
+    assert isinstance(question.request, JoinGroupRequest)

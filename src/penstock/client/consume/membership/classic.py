@@ -168,8 +168,7 @@ class ClassicMember:
                 self.owned = without(self.owned, partitions)
             case Assign(partitions):
                 self.owned = united(self.owned, partitions)
-        if self._lost and not self.owned:
-            self._lost = False
+        self._lost = self._lost and bool(self.owned)
         if self._change() is None and (self._join_again or self.state is State.UNJOINED):
             self._join_again = False
             self.state = State.UNJOINED
@@ -179,6 +178,7 @@ class ClassicMember:
     def put_back(self, change: Change) -> None:
         assert change is self._carrying
         self._carrying = None
+        self._lost = self._lost and bool(self.owned)
 
     def leave(self) -> Question | None:
         """A static member says nothing: it may be back before its session ends."""
