@@ -272,6 +272,30 @@ def sync_to(member: ClassicMember, *indexes: int) -> None:
     member.answered(SyncGroupResponse(assignment=share), view(), now_ms=0)
 
 
+def test_cooperative_member_joins_again_when_what_it_was_given_cannot_be_taken_on_yet() -> None:
+    member = ClassicMember(ClassicSubscription(group="g", topics=("t",)))
+    join_as_follower(member)
+    sync_to(member, 0, 1)
+    taken_on = member.take_change()
+    assert taken_on is not None
+    member.carried_out(taken_on, now_ms=0)
+    heartbeat = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    member.answered(heartbeat, view(), now_ms=0)
+    join_as_follower(member)
+    sync_to(member, 1, 2)
+    given_up = member.take_change()
+    assert given_up == Revoke((TopicPartition("t", 0),))
+    assert given_up is not None
+    member.carried_out(given_up, now_ms=0)
+    later = member.take_change()
+    assert later == Assign((TopicPartition("t", 2),))
+    assert later is not None
+    member.put_back(later)
+    question = member.request(view(), now_ms=0)
+    assert question is not None
+    assert isinstance(question.request, JoinGroupRequest), "others wait for partition 0"
+
+
 def test_member_whose_group_gave_it_up_before_it_took_anything_on_joins_anew() -> None:
     member = ClassicMember(ClassicSubscription(group="g", topics=("t",)))
     join_as_follower(member)

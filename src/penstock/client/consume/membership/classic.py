@@ -92,7 +92,7 @@ class ClassicMember:
         self.topics_needed: tuple[str, ...] = ()
         self._lost = False
         self._carrying: Change | None = None
-        self._join_again = False  # once the assignment is carried out
+        self._join_again = False  # once the assignment is carried out, as far as it can be
         self._waiting = False  # for an answer
         self._subscribers: dict[str, Subscriber] = {}  # of the group, where we lead it
         self._counts: dict[str, int] = {}  # partitions of each topic, as last assigned
@@ -170,15 +170,15 @@ class ClassicMember:
                 self.owned = united(self.owned, partitions)
         self._lost = self._lost and bool(self.owned)
         if self._change() is None and (self._join_again or self.state is State.UNJOINED):
-            self._join_again = False
-            self.state = State.UNJOINED
-            if not self._waiting:
-                self.next_at_ms = now_ms
+            self._rejoin(now_ms)
 
     def put_back(self, change: Change) -> None:
         assert change is self._carrying
         self._carrying = None
         self._lost = self._lost and bool(self.owned)
+        if self._join_again or self.state is State.UNJOINED:
+            # Others wait for what was given up; the next assignment says again what is ours.
+            self._rejoin(0)
 
     def leave(self) -> Question | None:
         """A static member says nothing: it may be back before its session ends."""
@@ -193,6 +193,12 @@ class ClassicMember:
             members=[MemberIdentity(member_id=member_id, reason="the consumer was closed")],
         )
         return Question(request, LeaveGroupResponse)
+
+    def _rejoin(self, now_ms: int) -> None:
+        self._join_again = False
+        self.state = State.UNJOINED
+        if not self._waiting:
+            self.next_at_ms = now_ms
 
     def _may_join(self) -> bool:
         if self._carrying is not None or self._lost:
