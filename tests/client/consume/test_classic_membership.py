@@ -308,3 +308,18 @@ def test_member_whose_group_gave_it_up_before_it_took_anything_on_joins_anew() -
     question = member.request(view(), now_ms=0)
     assert question is not None
     assert isinstance(question.request, JoinGroupRequest)
+
+
+def test_leader_needs_to_know_topics_for_its_assignment_alone() -> None:
+    [member] = alone(Assignor.RANGE).members.values()
+    assert not member.topics_needed
+    group = Group(Assignor.RANGE, 1)
+    [member] = group.members.values()
+    while not member.topics_needed:
+        group.step("m0")
+    assert [*member.topics_needed] == ["t"]
+    question = member.request(view(), now_ms=group.now_ms)
+    assert question is not None
+    assert isinstance(question.request, SyncGroupRequest)
+    member.unanswered(now_ms=group.now_ms)
+    assert not member.topics_needed

@@ -17,6 +17,8 @@ from penstock.testing import Broker
 from penstock.wire.api import ApiKey
 from penstock.world.clock import RealClock
 from penstock.world.entropy import RealEntropy
+from penstock.world.ports import Network
+from penstock.world.tcp import TcpNetwork
 from rig.troubled_network import TroubledNetwork
 
 READING = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(wait_ms_max=20))
@@ -30,16 +32,20 @@ HEARTBEATS = {
 
 @asynccontextmanager
 async def member_with_a_partition(
-    broker: Broker, network: TroubledNetwork, protocol: GroupProtocol
+    broker: Broker, network: Network, protocol: GroupProtocol, *topics: str
 ) -> AsyncIterator[GroupConsumer]:
-    addresses, topic = parse_addresses(broker.bootstrap), broker.topic()
+    addresses, topics = parse_addresses(broker.bootstrap), topics or (broker.topic(),)
     rules = GroupRules(
-        protocol=protocol, heartbeat_ms=100, metadata_ms=METADATA_MS, reading=READING
+        protocol=protocol,
+        auto_commit_ms=None,  # brokers that keep silent would not take it
+        heartbeat_ms=100,
+        metadata_ms=METADATA_MS,
+        reading=READING,
     )
     async with Cluster(
         network, RealClock(), addresses, rules=ClusterRules(backoff_ms=BACKOFF_MS)
     ) as cluster:
-        consumer = GroupConsumer(cluster, "g", entropy=RealEntropy(), topics=(topic,), rules=rules)
+        consumer = GroupConsumer(cluster, "g", entropy=RealEntropy(), topics=topics, rules=rules)
         async with consumer:
             while not consumer.assignment:
                 await consumer.poll(wait_ms=20)
@@ -50,6 +56,11 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - nobody tells what has left by the network
             await asyncio.sleep(0.005)
+
+
+async def poll_on(consumer: GroupConsumer) -> None:
+    while True:
+        await consumer.poll(wait_ms=20)
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
@@ -65,6 +76,46 @@ def test_heartbeats_go_on_while_no_broker_answers_for_metadata(
             told = network.sent[heartbeat]
             # Metadata becomes due several times meanwhile.
             await until(lambda: network.sent[heartbeat] >= told + 10)
+
+    asyncio.run(work())
+
+
+def test_heartbeats_of_a_classic_leader_do_not_wait_for_a_topic_that_does_not_exist(
+    penstock: Broker,
+) -> None:
+    network, topic = TroubledNetwork(), penstock.topic()
+
+    async def work() -> None:
+        async with member_with_a_partition(
+            penstock, network, GroupProtocol.CLASSIC, topic, "missing"
+        ):
+            await until(lambda: network.sent[ApiKey.HEARTBEAT] > 0)
+            network.hang(but=ApiKey.HEARTBEAT)
+            told = network.sent[ApiKey.HEARTBEAT]
+            await until(lambda: network.sent[ApiKey.HEARTBEAT] >= told + 10)
+
+    asyncio.run(work())
+
+
+def test_classic_leader_assigns_the_topics_that_it_knows_while_no_broker_answers_for_metadata(
+    penstock: Broker,
+) -> None:
+    network, topic = TroubledNetwork(), penstock.topic(partitions=2)
+    protocol = GroupProtocol.CLASSIC
+
+    async def work() -> None:
+        async with member_with_a_partition(penstock, network, protocol, topic, "missing") as leader:
+            await until(lambda: network.sent[ApiKey.HEARTBEAT] > 0)
+            network.hang(but=ApiKey.HEARTBEAT)
+            polling = asyncio.ensure_future(poll_on(leader))
+            try:
+                async with (
+                    asyncio.timeout(10),
+                    member_with_a_partition(penstock, TcpNetwork(), protocol, topic) as follower,
+                ):
+                    assert not {*leader.assignment} & {*follower.assignment}
+            finally:
+                polling.cancel()
 
     asyncio.run(work())
 

@@ -358,7 +358,7 @@ class GroupConsumer:
         if now_ms >= self._metadata_at_ms:
             self._background_tasks.run(f"metadata for {self.group}", self._read_metadata)
         if now_ms >= member.next_at_ms and any(
-            topic not in view.topics for topic in member.topics_needed
+            topic not in view.topics and topic not in view.errors for topic in member.topics_needed
         ):
             await self._soon(self.cluster.refresh(member.topics_needed))
         if self._metadata_is_new:

@@ -89,7 +89,6 @@ class ClassicMember:
         self.target: Places | None = None  # None: no assignment holds
         self.error: Refused | None = None
         self.next_at_ms = 0
-        self.topics_needed: tuple[str, ...] = ()
         self._lost = False
         self._carrying: Change | None = None
         self._join_again = False  # once the assignment is carried out, as far as it can be
@@ -107,6 +106,11 @@ class ClassicMember:
             epoch=self.generation,
             instance_id=self.subscription.instance_id,
         )
+
+    @property
+    def topics_needed(self) -> tuple[str, ...]:
+        """For the assignment alone: heartbeats go on without."""
+        return _topics(self._subscribers) if self.state is State.JOINED else ()
 
     def request(self, view: ClusterView, *, now_ms: int) -> Question | None:
         if self.error is not None or self._waiting or now_ms < self.next_at_ms:
@@ -262,8 +266,6 @@ class ClassicMember:
             except MalformedMessage as error:
                 about = f"group {self.subscription.group}"
                 self.error = Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, about, str(error))
-        topics = [topic for one in self._subscribers.values() for topic in one.topics]
-        self.topics_needed = tuple(dict.fromkeys(topics))
 
     def _sync(self, view: ClusterView) -> Question:
         shares: Shares = {}
@@ -360,8 +362,16 @@ def _subscriber(metadata: bytes, instance_id: str | None) -> Subscriber:
 
 
 def _counts(view: ClusterView, subscribers: dict[str, Subscriber]) -> dict[str, int]:
-    topics = dict.fromkeys(topic for one in subscribers.values() for topic in one.topics)
-    return {topic: len(view.topics[topic].partitions) for topic in topics if topic in view.topics}
+    return {
+        topic: len(view.topics[topic].partitions)
+        for topic in _topics(subscribers)
+        if topic in view.topics
+    }
+
+
+def _topics(subscribers: dict[str, Subscriber]) -> tuple[str, ...]:
+    """Of all of them, each once."""
+    return tuple(dict.fromkeys(topic for one in subscribers.values() for topic in one.topics))
 
 
 def _places(topics: list[TopicPartitions]) -> list[TopicPartition]:

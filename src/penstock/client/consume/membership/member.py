@@ -74,7 +74,7 @@ class Member(Protocol):
 
     @property
     def topics_needed(self) -> tuple[str, ...]:
-        """Topics that the view must tell of before the next request is made."""
+        """Topics that the view must tell of before the next request, or that they do not exist."""
 
     def request(self, view: ClusterView, *, now_ms: int) -> Question | None: ...
 
