@@ -9,7 +9,11 @@ from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Part
 from penstock.wire.header import decode_request_header, encode_response
 from penstock.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
 
 def joined(parts: list[Part]) -> bytes:
@@ -132,3 +136,14 @@ def test_request_without_an_answer_is_not_waited_for() -> None:
     connection = ready_connection()
     connection.send(MetadataRequest(), version=9, reply_type=None)
     assert connection.in_flight == 0
+
+
+def test_request_that_cannot_be_encoded_is_not_waited_for() -> None:
+    connection = ready_connection()
+    no_text = MetadataRequest(topics=[MetadataRequestTopic(name="\udcff")])
+    with pytest.raises(UnicodeEncodeError):
+        connection.send(no_text, version=9, reply_type=MetadataResponse)
+    assert connection.in_flight == 0
+    sent, _ = connection.send(MetadataRequest(), version=9, reply_type=MetadataResponse)
+    events = receive(connection, joined(encode_response(sent, MetadataResponse(), 9)))
+    assert [event.correlation_id for event in events if isinstance(event, Reply)] == [sent]

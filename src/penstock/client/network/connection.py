@@ -113,10 +113,14 @@ class Connection:
     ) -> tuple[int, list[Part]]:
         """A correlation id, and bytes to send; without a `reply_type` no reply is awaited."""
         assert version in request.VERSIONS, (request, version)
-        correlation_id = self.begin(reply_type, version=version)
-        return correlation_id, encode_request(
-            request, version=version, correlation_id=correlation_id, client_id=self.client_id
+        parts = encode_request(
+            request,
+            version=version,
+            correlation_id=self._next_correlation_id,
+            client_id=self.client_id,
         )
+        # Only now: no reply comes to a request that cannot be encoded.
+        return self.begin(reply_type, version=version), parts
 
     def begin(self, reply_type: type[Message] | None, *, version: int) -> int:
         """The correlation id of a request that the caller encodes."""
