@@ -472,6 +472,7 @@ class GroupConsumer:
         except Refused as refused:
             if refused.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 raise
+            self._absent_since_ms = None  # it waits for something else
             return False
         try:
             await self._reader.add(partitions)
@@ -479,6 +480,7 @@ class GroupConsumer:
             if not self._may_appear(error, now_ms=self.cluster.clock.monotonic_ms()):
                 raise
             return False
+        self._absent_since_ms = None
         for place, offset in found.items():
             self._committed[place] = offset
             self._reader.seek(place, offset)
