@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from penstock.client.consume.consumer import ConsumerRules
 from penstock.client.consume.cursor import Cursor, ReadReplica, Reset
 from penstock.client.consume.fetch_request import (
     FetchRedirected,
@@ -10,6 +11,7 @@ from penstock.client.consume.fetch_request import (
     fetched_from,
     outcome,
 )
+from penstock.client.consume.group_consumer import GroupRules
 from penstock.client.network.routing import BrokerView, ClusterView, PartitionView, TopicView
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -63,3 +65,16 @@ def test_reply_that_names_a_replica_is_no_empty_reply() -> None:
     told = PartitionData(partition_index=0, preferred_read_replica=NEAR, records=None)
     reply = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[told])])
     assert outcome(reply, asked, view(), rules) == [FetchRedirected(asked=asked[0], to=NEAR)]
+
+
+def test_member_of_a_group_reads_in_the_rack_of_the_group_unless_it_names_another() -> None:
+    def rack(*, of_group: str | None, of_fetches: str) -> str:
+        reading = ConsumerRules(fetch=FetchRules(rack=of_fetches), reset=Reset.EARLIEST)
+        rules = GroupRules(rack=of_group, reading=reading)
+        assert rules.reading_in_rack.reset is Reset.EARLIEST
+        return rules.reading_in_rack.fetch.rack
+
+    assert rack(of_group="near", of_fetches="") == "near"
+    assert rack(of_group="near", of_fetches="far") == "far"
+    assert rack(of_group=None, of_fetches="far") == "far"
+    assert rack(of_group=None, of_fetches="") == ""

@@ -16,7 +16,7 @@ offsets are committed before a partition is let go, and nobody reads them again.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from types import TracebackType
 from typing import Self
@@ -78,13 +78,21 @@ class GroupRules:
     assignor: Assignor = Assignor.COOPERATIVE_STICKY  # of a classic group
     server_assignor: str | None = None  # of KIP-848; None: the coordinator's first
     instance_id: str | None = None
-    rack: str | None = None
+    rack: str | None = None  # as Kafka's client.rack: for assignors, and for reading (KIP-392)
     auto_commit_ms: int | None = 5_000  # None: offsets are committed when the caller says so
     poll_ms_max: int = 300_000  # who does not poll for so long is no member any more
     session_ms: int = 45_000
     heartbeat_ms: int = 3_000
     metadata_ms: int = METADATA_MS  # how often to look for partitions that were added
     reading: ConsumerRules = field(default_factory=ConsumerRules)
+
+    @property
+    def reading_in_rack(self) -> ConsumerRules:
+        """Who says where it is reads there, unless the rules of reading name another rack."""
+        reading = self.reading
+        if self.rack is None or reading.fetch.rack:
+            return reading
+        return replace(reading, fetch=replace(reading.fetch, rack=self.rack))
 
 
 async def _ignore(partitions: tuple[TopicPartition, ...]) -> None:
@@ -120,7 +128,7 @@ class GroupConsumer:
         self.listener = listener or Listener()
         assert (pattern is None) == bool(self.topics), "either topics or a pattern"
         self._coordinators = Coordinators(cluster)
-        self._reader = Consumer(cluster, rules=self.rules.reading)
+        self._reader = Consumer(cluster, rules=self.rules.reading_in_rack)
         self._entropy = entropy
         self._member: Member | None = None
         self._life: asyncio.Task[None] | None = None
