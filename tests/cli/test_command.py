@@ -16,6 +16,7 @@ from penstock.cli import demo_clients
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.demo_check import KEYS, OrderCheck, expected_records
 from penstock.cli.main import NOUNS, penstock
+from penstock.cli.typed_text import ANY_BYTES
 
 Run = Callable[..., Any]
 
@@ -160,6 +161,53 @@ def test_an_empty_choice_is_not_taken_for_none(run: Run, command: str, option: s
     outcome = run(command)
     assert outcome.status == 2
     assert outcome.err == f"penstock: Invalid value for '{option}': it is empty\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "parameter", "what"),
+    [
+        ("topics create orders caf\udcff", "NAME...", r"'caf\xff'"),
+        ("topics describe \udcff", "[NAME...]", r"'\xff'"),
+        ("produce \udcff", "TOPIC", r"'\xff'"),
+        ("produce orders --transactional-id \udcff", "--transactional-id", "it"),
+        ("consume \udcff", "TOPIC", r"'\xff'"),
+        ("consume orders --group \udcff", "--group", "it"),
+        ("perf produce \udcff", "TOPIC", r"'\xff'"),
+    ],
+)
+def test_text_that_is_not_utf8_is_refused_before_a_broker_is_asked(
+    run: Run, command: str, parameter: str, what: str
+) -> None:
+    outcome = run(command)
+    said = f"penstock: Invalid value for '{parameter}': {what} is not UTF-8\n"
+    assert (outcome.status, outcome.err) == (2, said)
+
+
+def test_paths_and_what_is_compared_with_bytes_of_records_may_be_any_bytes() -> None:
+    options = [
+        f"{path} {'/'.join(option.opts)}"
+        for path, option in shown_options()
+        if option.type is ANY_BYTES
+    ]
+    assert options == [
+        "penstock serve --data",
+        "penstock serve --set",
+        "penstock serve --secured",
+        "penstock storage format --data",
+        "penstock storage info --data",
+        "penstock cluster add-controller --data",
+        "penstock produce --key-separator",
+        "penstock produce --headers",
+        "penstock produce --null-marker",
+        "penstock consume -f/--format",
+        "penstock consume --key-separator",
+    ]
+
+
+def test_a_directory_whose_name_is_not_utf8_is_found(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data\udcff").mkdir()
+    assert run("storage format --data data\udcff").status == 0
+    assert list((tmp_path / "data\udcff").iterdir())
 
 
 def test_broker_that_is_not_there_is_told_with_its_address(run: Run) -> None:

@@ -1,9 +1,13 @@
-"""A group of commands that suggests the one that was meant, and shows whole summaries."""
+"""A group of commands that suggests the one that was meant, shows whole summaries, and refuses text
+that is not UTF-8.
+"""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 import click
+
+from penstock.cli.typed_text import take_utf8
 
 
 class CommandGroup(click.Group):
@@ -22,7 +26,10 @@ class CommandGroup(click.Group):
                 else f"see `{ctx.command_path} --help`"
             )
             raise click.UsageError(f"there is no command {name!r}: {advice}", ctx)
-        return super().resolve_command(ctx, args)
+        found, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            take_utf8(command)  # here since every command is found by its group
+        return found, command, rest
 
     def summaries(self, ctx: click.Context) -> list[tuple[str, str]]:
         """The commands in order, and the first sentence of what each says of itself."""

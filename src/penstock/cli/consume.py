@@ -15,6 +15,7 @@ from penstock.cli.options import record_options
 from penstock.cli.record_format import RecordFormat, key_format, line_format, parse_format
 from penstock.cli.record_lines import Printer
 from penstock.cli.times import parse_time_ms
+from penstock.cli.typed_text import ANY_BYTES
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
 from penstock.client.consume.fetch_request import FetchRules
@@ -110,11 +111,17 @@ def format_option(
     "-f",
     "--format",
     "record_format",
+    type=ANY_BYTES,
     callback=format_option,
     metavar="FORMAT",
     help="Print each record by a format; see above.",
 )
-@click.option("--key-separator", metavar="TEXT", help="Print the key too, and this after it.")
+@click.option(
+    "--key-separator",
+    type=ANY_BYTES,
+    metavar="TEXT",
+    help="Print the key too, and this after it.",
+)
 @click.option("--key-only", is_flag=True, help="Print the key instead of the value.")
 @click.option("--group", help="Read as a member of this group, and commit what was printed.")
 @click.option("--commit/--no-commit", default=True, help="With --group: whether to commit.")

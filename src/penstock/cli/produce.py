@@ -21,8 +21,8 @@ from penstock.cli import status
 from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.lines import lines_of
 from penstock.cli.options import cluster_options
-from penstock.cli.record_format import typed_bytes
 from penstock.cli.show import print_json
+from penstock.cli.typed_text import ANY_BYTES, typed_bytes
 from penstock.client.network.cluster import Cluster
 from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.producer import Acks, Delivery, Producer, ProducerRules
@@ -90,11 +90,19 @@ class Tally:
 @click.command()
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--key-separator", metavar="TEXT", help="What stands between key and value.")
 @click.option(
-    "--headers", multiple=True, metavar="NAME=VALUE", help="A header of every record; repeatable."
+    "--key-separator", type=ANY_BYTES, metavar="TEXT", help="What stands between key and value."
 )
-@click.option("--null-marker", metavar="TEXT", help="A key or value of this text is null.")
+@click.option(
+    "--headers",
+    type=ANY_BYTES,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header of every record; repeatable.",
+)
+@click.option(
+    "--null-marker", type=ANY_BYTES, metavar="TEXT", help="A key or value of this text is null."
+)
 @click.option("--partition", type=click.IntRange(min=0), help="Default: by key, else spread.")
 @click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True,
               help="Whose ack a record waits for: all in-sync replicas, the leader, nobody.",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.cli.escape import escaped_bytes
+from penstock.cli.typed_text import typed_bytes
 from penstock.client.consume.fetched_data import ConsumedRecord
 
 Field = Callable[[ConsumedRecord], bytes]
@@ -61,11 +62,6 @@ def line_format(*, key_separator: str | None) -> RecordFormat:
 
 def key_format() -> RecordFormat:
     return RecordFormat((_key, b"\n"))
-
-
-def typed_bytes(text: str) -> bytes:
-    """The bytes of an argument as they were typed, UTF-8 or not."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _shown(content: bytes, *, raw: bool) -> bytes:

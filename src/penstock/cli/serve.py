@@ -23,6 +23,7 @@ from penstock.cli.logs import LogFormat, log_to_stderr
 from penstock.cli.node_processes import METRICS, NodeProcesses
 from penstock.cli.options import parse_settings
 from penstock.cli.secured_nodes import admin_file
+from penstock.cli.typed_text import ANY_BYTES
 from penstock.model.error import PenstockError
 from penstock.model.events import NODE_STARTING, NODE_STOPPING
 from penstock.model.limit import LAID_OUT_NODES_MAX
@@ -61,6 +62,7 @@ class ServeError(PenstockError):
 @click.command()
 @click.option(
     "--data",
+    type=ANY_BYTES,
     default="./penstock-data",
     show_default=True,
     metavar="DIR",
@@ -80,6 +82,7 @@ class ServeError(PenstockError):
 @click.option(
     "--set",
     "assignments",
+    type=ANY_BYTES,
     multiple=True,
     metavar="NAME=VALUE",
     help="One setting by Kafka's name; repeatable, and stronger than --config.",
@@ -120,6 +123,7 @@ class ServeError(PenstockError):
 )
 @click.option(
     "--secured",
+    type=ANY_BYTES,
     metavar="DIR",
     help="With --nodes: lay out a secured cluster; certificates and the admin's settings go there.",
 )

@@ -8,6 +8,7 @@ import click
 from penstock.broker.partitions.log_directories import normal
 from penstock.cli.options import json_option
 from penstock.cli.show import print_json, say
+from penstock.cli.typed_text import ANY_BYTES
 from penstock.client.network.client_security import BadSecurity
 from penstock.client.network.client_settings import resolved
 from penstock.log.checkpoint import DirectoryIdentity
@@ -35,7 +36,12 @@ from penstock.world.properties import read_properties
 from penstock.world.tcp import TcpNetwork
 
 data_option = click.option(
-    "--data", default="./penstock-data", show_default=True, metavar="DIR", help="As for serve."
+    "--data",
+    type=ANY_BYTES,
+    default="./penstock-data",
+    show_default=True,
+    metavar="DIR",
+    help="As for serve.",
 )
 config_option = click.option(
     "--config",

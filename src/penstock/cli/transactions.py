@@ -57,12 +57,9 @@ def _duration(context: click.Context, parameter: click.Parameter, text: str | No
 def _ids(
     context: click.Context, parameter: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Such as a transactional id can be; what was typed need not even be UTF-8."""
+    """Such as a transactional id can be."""
     for name in names:
-        try:
-            size_bytes = len(name.encode())
-        except UnicodeEncodeError:
-            raise click.BadParameter(f"{name!r} is not UTF-8") from None
+        size_bytes = len(name.encode())
         if not 0 < size_bytes <= STRING_BYTES_MAX:
             raise click.BadParameter(
                 f"a transactional id has 1 to {STRING_BYTES_MAX} bytes, not {size_bytes}"
