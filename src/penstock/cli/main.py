@@ -22,6 +22,7 @@ from penstock.cli.command_group import CommandGroup
 from penstock.cli.compiled import refuse_stale
 from penstock.cli.escape import escaped
 from penstock.cli.last_line import say_error
+from penstock.cli.outputs import open_missing_outputs
 from penstock.model.error import PenstockError
 
 VERSION_MODULE = "penstock.cli.version"
@@ -155,11 +156,11 @@ def penstock() -> None:
 
 def main() -> None:
     """Runs the command. What goes wrong is told in one line, and by the exit status."""
+    open_missing_outputs()
     try:
         refuse_stale()
         penstock.main(prog_name="penstock", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here it is told if that fails
+        sys.stdout.flush()  # here it is told if that fails
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
