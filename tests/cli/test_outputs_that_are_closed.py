@@ -1,7 +1,9 @@
 """Outputs that are closed, or that nobody reads: a command does its work and keeps its status."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,17 @@ def penstock(command: str, *, redirected: str) -> subprocess.CompletedProcess[st
     )
 
 
+def status_where_nobody_reads(output: str, command: str) -> int:
+    """That of the command, when its `output` is a pipe without a reader."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    null = subprocess.DEVNULL
+    words = [sys.executable, "-m", "penstock.cli.main", *command.split()]
+    with os.fdopen(writer, "wb") as closed:
+        out, err = (closed, null) if output == "stdout" else (null, closed)
+        return subprocess.run(words, stdout=out, stderr=err, timeout=120, check=False).returncode
+
+
 @pytest.mark.parametrize("redirected", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(("command", "status"), [("pipeline list", 0), ("topicz", 2)])
 def test_a_command_without_outputs_has_its_status(
@@ -32,3 +45,13 @@ def test_errors_are_told_without_standard_output() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("penstock: no broker can be reached: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["topicz", "topics"])
+def test_an_error_that_nobody_reads_keeps_its_status(command: str) -> None:
+    assert status_where_nobody_reads("stderr", command) == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_an_error_that_cannot_be_written_keeps_its_status() -> None:
+    assert penstock("topicz", redirected="2>/dev/full").returncode == 2

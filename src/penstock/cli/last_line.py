@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 import click
 
+from penstock.cli.outputs import discard_unwritable
+
 _held: list[str] | None = None  # None: lines are said at once
 
 
 def say_error(line: str) -> None:
     if _held is None:
-        click.echo(line, err=True)
+        _say(line)
     else:
         _held.append(line)
 
@@ -34,6 +36,14 @@ def say_after(ended: Callable[[], None]) -> None:
             ended()
         finally:
             for line in held:
-                click.echo(line, err=True)
+                _say(line)
 
     atexit.register(end)
+
+
+def _say(line: str) -> None:
+    """Where nobody can be told, there is still the exit status."""
+    try:
+        click.echo(line, err=True)
+    except OSError:
+        discard_unwritable()

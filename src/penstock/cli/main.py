@@ -7,7 +7,6 @@ imports of the project.
 
 import gc
 import importlib
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from penstock.cli.command_group import CommandGroup
 from penstock.cli.compiled import refuse_stale
 from penstock.cli.escape import escaped
 from penstock.cli.last_line import say_error
-from penstock.cli.outputs import open_missing_outputs
+from penstock.cli.outputs import discard_unwritable, open_missing_outputs
 from penstock.model.error import PenstockError
 
 VERSION_MODULE = "penstock.cli.version"
@@ -158,13 +157,20 @@ def main() -> None:
     """Runs the command. What goes wrong is told in one line, and by the exit status."""
     open_missing_outputs()
     try:
+        _run()
+    finally:
+        discard_unwritable()
+
+
+def _run() -> None:
+    try:
         refuse_stale()
         penstock.main(prog_name="penstock", standalone_mode=False)
         sys.stdout.flush()  # here it is told if that fails
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
+        say_error(error.format_message())
         sys.exit(error.exit_code)
     except click.ClickException as error:
         message = "\n".join(map(escaped, error.format_message().split("\n")))
@@ -176,18 +182,11 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(status.INTERRUPTED)
     except (OutputClosed, BrokenPipeError):
-        discard_output()
         sys.exit(status.BROKEN_PIPE)
     except OSError as error:
         # A full disk, a file that may not be read: what the system says is all there is to say.
         say_error(f"penstock: {escaped(os_error_line(error))}")
-        discard_output()
         sys.exit(1)
-
-
-def discard_output() -> None:
-    """What is still buffered is not tried again at the end of the process."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def os_error_line(error: OSError) -> str:
