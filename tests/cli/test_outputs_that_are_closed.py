@@ -55,3 +55,18 @@ def test_an_error_that_nobody_reads_keeps_its_status(command: str) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_an_error_that_cannot_be_written_keeps_its_status() -> None:
     assert penstock("topicz", redirected="2>/dev/full").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "command"),
+    [
+        ("stdout", "sim run --seeds 1 --workers 1"),
+        ("stdout", "sim quorum --seeds 1 --workers 1"),
+        ("stdout", "demo --plain --records 1000"),
+        ("stderr", "demo --plain --records 1000 --json"),
+    ],
+)
+def test_what_is_shown_to_nobody_ends_a_command_as_a_broken_pipe_does(
+    output: str, command: str
+) -> None:
+    assert status_where_nobody_reads(output, command) == 141

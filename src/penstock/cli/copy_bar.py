@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -14,6 +13,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from penstock.cli.show import OutputConsole
 from penstock.client.admin.replica_sizes import Copied
 from penstock.model.identity import TopicPartition
 
@@ -22,7 +22,7 @@ class CopyBar:
     """Partitions that have left the list since the start count as complete."""
 
     def __init__(self, *, description: str) -> None:
-        console = Console(stderr=True)
+        console = OutputConsole(stderr=True)
         self._progress = (
             Progress(
                 TextColumn("{task.description}"),

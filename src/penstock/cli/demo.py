@@ -24,7 +24,7 @@ from penstock.cli.demo_processes import DemoCluster, DemoDriver, DemoFailed
 from penstock.cli.demo_shop import Shop, Show, run_shop
 from penstock.cli.options import json_option
 from penstock.cli.pipeline_load import events_of, load
-from penstock.cli.show import print_json, print_table
+from penstock.cli.show import OutputConsole, print_json, print_table
 from penstock.client.admin.topology import read_topology
 from penstock.client.admin.topology_apply import apply_topology
 from penstock.client.network.cluster import Cluster
@@ -65,7 +65,7 @@ def demo(events: int, nodes: int, plain: bool, records: int, as_json: bool) -> N
     load("penstock.spark.start", for_what="the demo")
     # Its children are processes of their own, which end with it whichever way it is asked to.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    console = Console(stderr=as_json)
+    console = OutputConsole(stderr=as_json)
     started_s = time.monotonic()
     findings = _shop(console, events, nodes)
     seconds = time.monotonic() - started_s

@@ -24,7 +24,7 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.demo_check import OrderCheck, expected_records
 from penstock.cli.demo_clients import Found, Job, confluent_job, penstock_job
 from penstock.cli.demo_processes import DemoFailed, DemoNode
-from penstock.cli.show import print_json
+from penstock.cli.show import OutputConsole, print_json
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
 from penstock.client.network.cluster import Cluster
 
@@ -34,7 +34,7 @@ PARTITIONS = 6
 
 def plain_demo(records: int, as_json: bool) -> None:
     """Start a node, write keyed records into 6 partitions, read them back, check them all."""
-    console = Console(stderr=as_json)
+    console = OutputConsole(stderr=as_json)
     with _node() as bootstrap:
         console.print(f"a node is up at [bold]{bootstrap}[/bold]")
         with_cluster(bootstrap, _create_topic)

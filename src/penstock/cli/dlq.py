@@ -3,7 +3,6 @@
 import sys
 
 import click
-from rich.console import Console
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
@@ -11,7 +10,7 @@ from penstock.cli.dlq_read import Choice, Found, found_letters
 from penstock.cli.dlq_replay import Order, Replayed, replay_letters
 from penstock.cli.dlq_show import json_line, show_counts, show_found, show_replayed
 from penstock.cli.options import cluster_options, not_empty, record_options
-from penstock.cli.show import print_json
+from penstock.cli.show import OutputConsole, print_json
 from penstock.client.network.cluster import Cluster
 from penstock.model.topic_name import REPLAY_GROUP
 
@@ -118,7 +117,7 @@ def replay(
     )
 
     async def work(cluster: Cluster) -> Replayed:
-        with Console(stderr=True).status("replaying") as status:
+        with OutputConsole(stderr=True).status("replaying") as status:
             return await replay_letters(
                 cluster, order, progress=lambda count: status.update(f"replayed {count} letters")
             )

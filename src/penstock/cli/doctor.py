@@ -8,14 +8,13 @@ import sys
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 from rich.text import Text
 
 from penstock.cli.connect import with_cluster
 from penstock.cli.doctor_show import report_value, show_report
 from penstock.cli.escape import escaped
 from penstock.cli.options import cluster_options, given_command_config
-from penstock.cli.show import print_json
+from penstock.cli.show import OutputConsole, print_json
 from penstock.cli.times import parse_duration_ms
 from penstock.client.network.cluster import Cluster
 from penstock.doctor.checklist import examine
@@ -105,7 +104,7 @@ def doctor(
     )
 
     async def work(cluster: Cluster) -> ClusterSeen:
-        with Console(stderr=True).status("examining") as status:
+        with OutputConsole(stderr=True).status("examining") as status:
             return await gather(
                 cluster,
                 lag_ms_max=lag_ms_max,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.live import Live
+
+from penstock.cli.show import OutputConsole
 
 MB = 1_000_000
 LATENCIES_MAX = 2_000_000  # of one run; later ones are counted and not kept
@@ -91,7 +92,7 @@ class LiveFigures:
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
-        console = Console(stderr=True)
+        console = OutputConsole(stderr=True)
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._shown_s = figures.started_s
         self._shown_records = 0

@@ -23,6 +23,7 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.last_line import say_after
 from penstock.cli.pipeline_load import load, start_of
 from penstock.cli.pipeline_progress import QueryFigures, waiting_for
+from penstock.cli.show import OutputConsole
 from penstock.client.admin.admin import Admin
 from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import When
@@ -75,7 +76,7 @@ def run_pipeline(wish: RunWish, *, apply_first: Callable[[], None]) -> list[Quer
     start = start_of(wish.pipeline)
     spark_start: Any = load("penstock.spark.start", for_what=f"pipeline {wish.pipeline.name}")
     apply_first()
-    console = Console(stderr=True)
+    console = OutputConsole(stderr=True)
     console.print(f"starting Spark for [bold]{wish.pipeline.name}[/bold], which takes some seconds")
     say_after(spark_start.end_java)
     spark = spark_start.session(f"penstock-{wish.pipeline.name}", master=wish.master, **SETTINGS)

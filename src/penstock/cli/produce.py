@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -21,7 +20,7 @@ from penstock.cli import status
 from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.lines import lines_of
 from penstock.cli.options import cluster_options
-from penstock.cli.show import print_json
+from penstock.cli.show import OutputConsole, print_json
 from penstock.cli.typed_text import ANY_BYTES, typed_bytes
 from penstock.client.network.cluster import Cluster
 from penstock.client.produce.accumulator import BatchRules
@@ -265,7 +264,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 def _progress(files: Sequence[Path]) -> Progress | None:
     """A bar where the end is known and somebody looks."""
-    console = Console(stderr=True)
+    console = OutputConsole(stderr=True)
     if not files or not console.is_terminal:
         return None
     return Progress(

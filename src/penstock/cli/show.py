@@ -19,7 +19,7 @@ AROUND = 2
 
 
 class OutputConsole(Console):
-    """Standard output; that nobody reads it any more is for `main` to notice."""
+    """Standard output or error; that nobody reads it any more is for `main` to notice."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # rich would end the process with status 1

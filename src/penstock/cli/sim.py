@@ -13,6 +13,7 @@ from rich.console import Console
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
+from penstock.cli.show import OutputConsole
 from penstock.cli.sim_cores import quorum, quorum_replay, replication, replication_replay
 from penstock.cli.sim_figures import PromiseBroken, judge_campaign, show_figures
 from penstock.cli.sim_options import (
@@ -75,7 +76,7 @@ def run(
 
     With --flaw, stop at the first seed that finds the planted bug; exit non-zero when none does.
     """
-    console = Console(stderr=as_json)
+    console = OutputConsole(stderr=as_json)
     budget = seed_budget(seeds=seeds, minutes=minutes, start=start)
     _refuse_options_of_clusters(nodes, replicas, flaw)
     again = "" if faults is None else f" --faults '{faults}'"
@@ -146,7 +147,7 @@ def crash(seed: int, stride: int, power_loss: bool) -> None:
     kind = Crash.POWER_LOSS if power_loss else Crash.KILL
     points = list(places.points(crash=kind, call_stride=stride, step_stride=stride))
     failed = 0
-    with progress_bar(Console(stderr=True)) as progress:
+    with progress_bar(OutputConsole(stderr=True)) as progress:
         for point in progress.track(points, description="crashes"):
             violation = run_seed(seed, scenario, crash_point=point).violation
             if violation is not None:
@@ -177,7 +178,7 @@ def _run_node(
 ) -> None:
     """`again` is what a replay needs to be told."""
     began = time.monotonic()
-    verdicts = list(shown(ran, budget, Console(stderr=True)))
+    verdicts = list(shown(ran, budget, OutputConsole(stderr=True)))
     failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
     figures: dict[str, object] = {
         "seeds": len(verdicts),
@@ -206,7 +207,7 @@ def _run_cluster(
     """`again` is what a replay needs to be told."""
     began = time.monotonic()
     verdicts: list[ClusterVerdict] = []
-    for verdict in shown(ran, budget, Console(stderr=True)):
+    for verdict in shown(ran, budget, OutputConsole(stderr=True)):
         verdicts.append(verdict)
         if flaw is not None and verdict.violation is not None:
             break

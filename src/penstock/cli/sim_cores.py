@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from penstock.cli.options import json_option
+from penstock.cli.show import OutputConsole
 from penstock.cli.sim_figures import PromiseBroken, judge_campaign, show_figures
 from penstock.cli.sim_options import campaign_options, seed_budget
 from penstock.cli.sim_progress import shown
@@ -48,13 +49,13 @@ def quorum(
 
     With --flaw, stop at the first seed that finds the planted bug; exit non-zero when none does.
     """
-    console = Console(stderr=as_json)
+    console = OutputConsole(stderr=as_json)
     tally = Tally()
     began = time.monotonic()
     budget = seed_budget(seeds=seeds, minutes=minutes, start=start)
     planted = None if flaw is None else Flaw(flaw)
     tried = quorum_campaign(budget, flaw=planted, workers=workers)
-    for verdict in shown(tried, budget, Console(stderr=True)):
+    for verdict in shown(tried, budget, OutputConsole(stderr=True)):
         tally.add(verdict)
         if planted is not None and verdict.violation is not None:
             break
@@ -112,13 +113,13 @@ def replication(
 
     With --flaw, stop at the first seed that finds the planted bug; exit non-zero when none does.
     """
-    console = Console(stderr=as_json)
+    console = OutputConsole(stderr=as_json)
     tally = ReplicationTally()
     began = time.monotonic()
     budget = seed_budget(seeds=seeds, minutes=minutes, start=start)
     planted = None if flaw is None else ReplicationFlaw(flaw)
     tried = replication_campaign(budget, flaw=planted, workers=workers)
-    for verdict in shown(tried, budget, Console(stderr=True)):
+    for verdict in shown(tried, budget, OutputConsole(stderr=True)):
         tally.add(verdict)
         if planted is not None and verdict.violation is not None:
             break

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from penstock.cli.options import json_option
-from penstock.cli.show import print_json, print_table
+from penstock.cli.show import OutputConsole, print_json, print_table
 from penstock.cli.sim_figures import PromiseBroken
 from penstock.sim.errors import Violation
 from penstock.sim.scale.figures import Change, Loss, SizeFigures
@@ -42,7 +42,7 @@ def scale(nodes: int, partitions: int, replicas: int, as_json: bool) -> None:
         raise click.UsageError(f"--replicas {replicas} needs as many nodes: there are {nodes}")
     plan = ScalePlan(nodes=nodes, partitions=partitions, replicas=replicas)
     try:
-        with _progress(Console(stderr=True)) as told:
+        with _progress(OutputConsole(stderr=True)) as told:
             found = run_scale(plan, told)
     except Violation as violation:
         raise PromiseBroken(str(violation)) from violation
