@@ -1,13 +1,15 @@
 """`penstock perf` against a broker: it measures what it says, and says when it cannot."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from penstock.cli import perf
 from penstock.cli.perf_figures import Figures, quantile
-from penstock.client.produce.producer import Producer
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Producer, ProducerRules
 from penstock.testing import Broker
 
 Run = Callable[..., Any]
@@ -80,6 +82,25 @@ def test_people_get_a_line(run: Run, penstock: Broker) -> None:
 def test_an_unknown_topic_is_said_in_one_line(run: Run) -> None:
     refused = run("perf produce nowhere --records 1")
     assert (refused.status, refused.err.count("\n")) == (1, 1)
+
+
+def test_what_was_accepted_is_written_and_counted_when_the_buffer_stays_full(
+    run: Run, penstock: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six records fit into the buffer, and make no batch that would be sent by itself."""
+    topic = penstock.topic()
+    producer_rules = perf.producer_rules
+
+    def impatient(acks: str, batches: BatchRules) -> ProducerRules:
+        batches = replace(batches, buffer_bytes_max=batches.batch_bytes_max)
+        return replace(producer_rules(acks, batches), block_ms_max=200)
+
+    monkeypatch.setattr(perf, "producer_rules", impatient)
+    failed = run(f"perf produce {topic} --size 10000 --batch-bytes 65536 --linger-ms 60000")
+    assert failed.status == 1
+    assert failed.err.startswith("penstock: no room for ")
+    assert failed.err.endswith(f"(produced 6 records to {topic})\n")
+    assert len(run(f"consume {topic}").lines) == 6
 
 
 def test_a_quantile_is_a_value_that_was_seen() -> None:

@@ -127,15 +127,17 @@ def produce(
     async def work(cluster: Cluster) -> Figures:
         await cluster.need((topic,))
         figures = Figures()
-        try:
-            with LiveFigures(figures) as live:
-                async with Producer(cluster, rules=rules) as producer:
+        with LiveFigures(figures) as live:
+            async with Producer(cluster, rules=rules) as producer:
+                try:
                     figures.is_whole = await until_interrupted(send_all(producer, figures, live))
-                    await producer.flush()
+                    await count_all(producer)
                     if last is not None:
                         await last  # what broke the last record is told here
-        except PenstockError as error:
-            raise Unfinished(f"{error} ({produced(figures.records, topic)})") from error
+                except PenstockError as error:
+                    # What was accepted is on its way all the same.
+                    await count_all(producer)
+                    raise Unfinished(f"{error} ({produced(figures.records, topic)})") from error
         figures.end()
         return figures
 
@@ -238,6 +240,12 @@ def acked(figures: Figures, size: int) -> Callable[[Delivery], None]:
             figures.add(value_bytes=size, latency_ms=(time.perf_counter() - sent_s) * 1000)
 
     return count
+
+
+async def count_all(producer: Producer) -> None:
+    """Until all that was sent is settled, and `acked` has been told."""
+    await producer.flush()
+    await asyncio.sleep(0)  # a future calls back in the turn of the loop that follows
 
 
 async def read_some(consumer: Consumer, figures: Figures, *, records_max: int) -> None:
