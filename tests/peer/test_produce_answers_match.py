@@ -5,13 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.records.build import build_batch
 from penstock.records.compression import Codec
 from penstock.records.record import Record
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest
 from penstock.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from rig.apache_kafka.broker import ApacheKafka
 from rig.dialogue import Dialogue
+from rig.serve import ServedNode
 
 NOON_MS = 1_700_000_000_000
 TWO_HOURS_MS = 2 * 3_600_000
@@ -145,11 +148,8 @@ def append_time(dialogue: Dialogue) -> None:
     produce(dialogue, batch())
 
 
-def sequences(dialogue: Dialogue) -> None:
-    """In order, repeated, with a gap, after a bump of the epoch, and of an epoch gone by."""
-    dialogue.create_topic(partitions=2)
-    question = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1_000)
-    dialogue.ask(question, version=4)  # a transactional id may be missing, but not empty
+def sender(dialogue: Dialogue) -> Callable[..., None]:
+    """Sends what a new producer does."""
     question = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
     mine = dialogue.ask_until_loaded(question, version=4).producer_id
 
@@ -157,6 +157,26 @@ def sequences(dialogue: Dialogue) -> None:
         records = [Record(key=b"k", value=b"v", timestamp_ms=NOON_MS)] * count
         produce(dialogue, batch(*records, producer_id=mine, epoch=epoch, sequence=sequence))
 
+    return send
+
+
+def older_than_five(dialogue: Dialogue) -> None:
+    dialogue.create_topic()
+    send = sender(dialogue)
+    send(0)
+    send(1, count=3)
+    for sequence in range(4, 9):
+        send(sequence)
+    send(0)
+    send(1, count=3)
+
+
+def sequences(dialogue: Dialogue) -> None:
+    """In order, repeated, with a gap, after a bump of the epoch, and of an epoch gone by."""
+    dialogue.create_topic(partitions=2)
+    question = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1_000)
+    dialogue.ask(question, version=4)  # a transactional id may be missing, but not empty
+    send = sender(dialogue)
     send(0)
     send(1, count=3)
     send(0)
@@ -165,8 +185,6 @@ def sequences(dialogue: Dialogue) -> None:
     send(9)
     for sequence in range(4, 10):
         send(sequence)
-    send(0)
-    send(1, count=3)
     send(5)
     send(3, epoch=1)
     send(0, epoch=1)
@@ -209,3 +227,19 @@ def test_a_producer_is_answered_as_by_apache_kafka(
     assert_same_answers: Callable[[Callable[[Dialogue], None]], None],
 ) -> None:
     assert_same_answers(talk)
+
+
+def test_duplicates_older_than_five_batches_are_acked_where_apache_kafka_refuses_them(
+    apache_kafka: ApacheKafka, served_node: ServedNode
+) -> None:
+    """ADR 56. Clients take the code for an ack."""
+    told: list[list[int]] = []
+    for bootstrap in (apache_kafka.bootstrap, served_node.bootstrap):
+        dialogue = Dialogue(bootstrap, "old-duplicates")
+        older_than_five(dialogue)
+        dialogue.close()
+        last_two = [answer for _, _, answer in dialogue.answers[-2:]]
+        parts = [answer["responses"][0]["partition_responses"][0] for answer in last_two]
+        told.append([part["error_code"] for part in parts])
+    refused, acked = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert told == [[refused] * 2, [acked] * 2]
