@@ -31,6 +31,21 @@ def status_where_nobody_reads(output: str, command: str) -> int:
         return subprocess.run(words, stdout=out, stderr=err, timeout=120, check=False).returncode
 
 
+OPENED = """
+import os
+from penstock.cli.outputs import open_missing_outputs
+open_missing_outputs()
+raise SystemExit(os.open(os.devnull, os.O_RDONLY))
+"""
+
+
+@pytest.mark.parametrize("redirected", [">&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"])
+def test_no_file_is_taken_for_an_output(redirected: str) -> None:
+    words = [sys.executable, "-c", OPENED]
+    done = subprocess.run(["sh", "-c", f'exec "$@" {redirected}', "sh", *words], check=False)
+    assert done.returncode > 2
+
+
 @pytest.mark.parametrize("redirected", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(("command", "status"), [("pipeline list", 0), ("topicz", 2)])
 def test_a_command_without_outputs_has_its_status(

@@ -8,11 +8,16 @@ from typing import TextIO
 
 
 def open_missing_outputs() -> None:
-    """Then what is printed goes nowhere."""
+    """Then what is printed goes nowhere, and no file that is opened later has the number of one."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free: this one
     if sys.stdout is None:
-        sys.stdout = _nowhere()
+        sys.stdout = _output(1)
     if sys.stderr is None:
-        sys.stderr = _nowhere()
+        sys.stderr = _output(2)
 
 
 def discard_unwritable() -> None:
@@ -26,5 +31,5 @@ def discard_unwritable() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
 
 
-def _nowhere() -> TextIO:
-    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+def _output(number: int) -> TextIO:
+    return os.fdopen(number, "w", encoding="utf-8", closefd=False)
