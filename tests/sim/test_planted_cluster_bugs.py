@@ -38,11 +38,11 @@ LIKELY_SEED = {
     ClusterFlaw.ELIGIBLE_NOT_ELECTED: 0,
     ClusterFlaw.OPEN_TRANSACTION_READ: 0,
     ClusterFlaw.RESULT_LOST: 0,
-    ClusterFlaw.OFFSETS_NOT_LOADED: 2,
+    ClusterFlaw.OFFSETS_NOT_LOADED: 5,
     ClusterFlaw.REPLY_FORGOTTEN: 0,
     ClusterFlaw.MARKERS_NOT_RESUMED: 0,
     ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: 0,
-    ClusterFlaw.GUARD_DROPPED_EARLY: 96,
+    ClusterFlaw.GUARD_DROPPED_EARLY: 63,
     ClusterFlaw.SEQUENCE_GAP_TAKEN: 0,
     ClusterFlaw.PARTITION_GIVEN_TWICE: 1,
 }
