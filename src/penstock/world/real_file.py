@@ -83,7 +83,7 @@ class Descriptors:
         while len(self.open) >= self.open_max and self._evict():
             pass
 
-    def open_fd(self, path: str, flags: int, mode: int = 0o644) -> int:
+    def open_fd(self, path: str, flags: int, mode: int = 0o666) -> int:
         """A new descriptor. If the process has no more, one of those that are open gives way."""
         while True:
             try:
