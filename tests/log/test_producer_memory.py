@@ -1,6 +1,7 @@
 """What a log remembers of idempotent producers, and that it remembers the same after a restart."""
 
 import itertools
+import random
 
 import pytest
 from hypothesis import given
@@ -125,7 +126,11 @@ def test_a_producer_outlives_a_cut_to_the_start(is_rolled: bool, stop: str | Non
 
 
 @pytest.mark.parametrize("is_rolled", [False, True])
-def test_a_producer_outlives_a_kill_in_a_cut_to_the_start(is_rolled: bool) -> None:
+@pytest.mark.parametrize("power_loss", [None, *range(8)])
+def test_a_producer_outlives_a_crash_in_a_cut_to_the_start(
+    is_rolled: bool, power_loss: int | None
+) -> None:
+    """A kill, or a loss of power by each of some seeds."""
     for call in itertools.count():
         disk = MemoryDisk()
         log = open_log(disk).log
@@ -134,11 +139,17 @@ def test_a_producer_outlives_a_kill_in_a_cut_to_the_start(is_rolled: bool) -> No
             log.roll()
         log.advance_start(log.end_offset)
         put(log, 8, 0)
+        log.sync()
         disk.faults.crash_at = disk.faults.calls + call
         try:
             log.truncate_to(Offset(3))
         except Crashed:
-            log = open_log(disk.after_kill()).log
+            left = (
+                disk.after_kill()
+                if power_loss is None
+                else disk.after_power_loss(random.Random(power_loss))
+            )
+            log = open_log(left).log
             assert SEVEN in log.producers.by_id, call
             log.check()
         else:

@@ -100,6 +100,11 @@ class Durability:
         self._disk.sync_directory(self._directory)
         self.unsynced.directory = False
 
+    def sync_file(self, path: str) -> None:
+        """A small file beside the segments, at once, with its name."""
+        self._disk.sync_all([path])
+        self.sync_names()
+
     def begin_sync(self, active: Segment, *, end_offset: Offset) -> list[File]:
         """What to sync to make everything up to `end_offset`, the end of the log, durable."""
         if end_offset > self.recovery_point:

@@ -23,7 +23,7 @@ from penstock.log.aborted_index import AbortedTransaction
 from penstock.log.compaction.swap import Swaps
 from penstock.log.durability import Checkpoints, Durability
 from penstock.log.epochs import EpochEnd, LeaderEpochs
-from penstock.log.errors import CorruptLog, OffsetOutOfRange
+from penstock.log.errors import OffsetOutOfRange
 from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.parts import LogParts
@@ -352,12 +352,11 @@ class PartitionLog:
             # An epoch under which nothing was written here is in conflict with the leader's epochs.
             self.epochs.truncate_end(self.end_offset)
             return
-        start_offset, base_offset = self.start_offset, self.segments[0].base_offset
         new_end = offset
-        if offset >= start_offset and offset > base_offset:
+        if offset > self.start_offset:
             # The cut takes whole batches, so the log may end below the offset that was asked for.
-            new_end = self._end_below(offset)
-        if offset < start_offset or new_end < start_offset < offset:
+            new_end = self.segments[slot_of(self.segments, Offset(offset - 1))].end_below(offset)
+        if new_end < self.start_offset:
             # Nothing stays. Records below the start are in the files still, and must not come back.
             self._drop_all(new_end, known_until=new_end)
             return
@@ -365,7 +364,7 @@ class PartitionLog:
             cut = self.prepare_cut(offset)
         while not cut.is_valid:
             cut.step()
-        if offset == start_offset and (offset == base_offset or new_end < offset):
+        if offset == self.start_offset:
             # Nothing stays but the producers: one of them may repeat a batch that was deleted.
             self._drop_all(offset, known_until=offset, kept=cut.producers)
             return
@@ -497,15 +496,6 @@ class PartitionLog:
         first = min(self.start_offset, self.segments[0].base_offset)
         self._durability.unsynced.forget(*self._memory.snapshots.remove_below(first))
         return self._segments.starts_below(self.start_offset)
-
-    def _end_below(self, offset: Offset) -> Offset:
-        """Where the log ends without the batches that reach `offset`, which is above the first."""
-        try:
-            return self.segments[slot_of(self.segments, Offset(offset - 1))].end_below(offset)
-        except CorruptLog:
-            if offset > self.start_offset:
-                raise
-            return self.segments[0].base_offset  # they are deleted: damage in them is of no account
 
     def _drop_all(
         self, offset: Offset, *, known_until: Offset, kept: ProducerStates | None = None

@@ -118,12 +118,13 @@ def keep_producers(
     memory: LogMemory, durability: Durability, known: ProducerStates, *, offset: Offset
 ) -> None:
     """Before `remove_all`: a snapshot of the producers as of `offset`, from where the log goes on.
-    They may repeat their last batches, though their records are deleted.
+    They may repeat their last batches, though their records are deleted. It is synced, since no
+    record will tell of them any more.
     """
     if known.end_offset < offset:
         known.pass_over(offset)
-    snapshot = memory.snapshots.write(known)
-    durability.file_written(snapshot, end_offset=offset)
+    memory.snapshots.write(known)
+    durability.sync_file(memory.snapshots.path(offset))
 
 
 def remove_all(
