@@ -1,6 +1,7 @@
 """A member reads metadata now and then; brokers that do not tell it do not end the membership."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -52,10 +53,12 @@ async def member_with_a_partition(
             yield consumer
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - nobody tells what has left by the network
-            await asyncio.sleep(0.005)
+async def becomes(condition: Callable[[], bool]) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(10):
+            while not condition():  # noqa: ASYNC110 - nobody tells what has left by the network
+                await asyncio.sleep(0.005)
+    return condition()
 
 
 async def poll_on(consumer: GroupConsumer) -> None:
@@ -71,11 +74,11 @@ def test_heartbeats_go_on_while_no_broker_answers_for_metadata(
 
     async def work() -> None:
         async with member_with_a_partition(penstock, network, protocol):
-            await until(lambda: network.sent[heartbeat] > 0)
+            assert await becomes(lambda: network.sent[heartbeat] > 0)
             network.hang(but=heartbeat)
             told = network.sent[heartbeat]
             # Metadata becomes due several times meanwhile.
-            await until(lambda: network.sent[heartbeat] >= told + 10)
+            assert await becomes(lambda: network.sent[heartbeat] >= told + 10)
 
     asyncio.run(work())
 
@@ -89,10 +92,10 @@ def test_heartbeats_of_a_classic_leader_do_not_wait_for_a_topic_that_does_not_ex
         async with member_with_a_partition(
             penstock, network, GroupProtocol.CLASSIC, topic, "missing"
         ):
-            await until(lambda: network.sent[ApiKey.HEARTBEAT] > 0)
+            assert await becomes(lambda: network.sent[ApiKey.HEARTBEAT] > 0)
             network.hang(but=ApiKey.HEARTBEAT)
             told = network.sent[ApiKey.HEARTBEAT]
-            await until(lambda: network.sent[ApiKey.HEARTBEAT] >= told + 10)
+            assert await becomes(lambda: network.sent[ApiKey.HEARTBEAT] >= told + 10)
 
     asyncio.run(work())
 
@@ -105,7 +108,7 @@ def test_classic_leader_assigns_the_topics_that_it_knows_while_no_broker_answers
 
     async def work() -> None:
         async with member_with_a_partition(penstock, network, protocol, topic, "missing") as leader:
-            await until(lambda: network.sent[ApiKey.HEARTBEAT] > 0)
+            assert await becomes(lambda: network.sent[ApiKey.HEARTBEAT] > 0)
             network.hang(but=ApiKey.HEARTBEAT)
             polling = asyncio.ensure_future(poll_on(leader))
             try:
@@ -131,7 +134,7 @@ def test_metadata_that_no_broker_tells_is_asked_for_after_a_pause(
         async with member_with_a_partition(penstock, network, protocol):
             began_s = asyncio.get_running_loop().time()
             network.go_away()
-            await until(lambda: network.refused >= tries)
+            assert await becomes(lambda: network.refused >= tries)
             network.is_away = False
             return asyncio.get_running_loop().time() - began_s
 
@@ -151,5 +154,6 @@ def test_partitions_that_are_added_are_found_by_the_leader_of_a_classic_group(
             async with asyncio.timeout(10):
                 while len(consumer.assignment) != 3:
                     await consumer.poll(wait_ms=20)
+            assert {place.partition for place in consumer.assignment} == {0, 1, 2}
 
     asyncio.run(work())

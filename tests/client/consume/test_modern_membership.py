@@ -318,14 +318,20 @@ def test_partition_taken_back_is_acknowledged_while_another_cannot_be_taken_on_y
     assert acknowledged.topic_partitions == told(0, 1, 3).topic_partitions
 
 
-def test_partition_taken_back_while_it_is_taken_on_is_not_reported_as_given_up() -> None:
+def member_that_takes_on_what_is_taken_back() -> tuple[Conversation, Change]:
+    """It owns 0 and 1, and tries 2 once more, which has gone to another."""
     talk = member_with_a_partition_that_cannot_be_taken_on_yet()
     taking_on = talk.member.take_change()
+    assert taking_on is not None
     talk.now_ms = 1_000
     talk.asked()
     talk.answer(epoch=2, assignment=told(0, 1))
     assert talk.asked() is None
-    assert taking_on is not None
+    return talk, taking_on
+
+
+def test_partition_taken_back_while_it_is_taken_on_is_not_reported_as_given_up() -> None:
+    talk, taking_on = member_that_takes_on_what_is_taken_back()
     talk.member.carried_out(taking_on, now_ms=talk.now_ms)
     assert talk.carry_out() == [Revoke(places(2))]
     acknowledged = talk.asked()
@@ -334,12 +340,7 @@ def test_partition_taken_back_while_it_is_taken_on_is_not_reported_as_given_up()
 
 
 def test_partition_taken_back_while_it_is_tried_in_vain_is_acknowledged_at_once() -> None:
-    talk = member_with_a_partition_that_cannot_be_taken_on_yet()
-    taking_on = talk.member.take_change()
-    talk.now_ms = 1_000
-    talk.asked()
-    talk.answer(epoch=2, assignment=told(0, 1))
-    assert taking_on is not None
+    talk, taking_on = member_that_takes_on_what_is_taken_back()
     talk.member.put_back(taking_on)
     acknowledged = talk.asked()
     assert acknowledged is not None
