@@ -10,6 +10,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -197,6 +198,41 @@ def test_our_consumer_reads_from_the_broker_in_its_rack(cluster: Cluster) -> Non
     assert asyncio.run(work()) == [b"%d" % number for number in range(COUNT)]
     asked = {str(stream.peer) for stream in network.streams if stream.sent[ApiKey.FETCH]}
     assert asked == {cluster.addresses[1], cluster.addresses[3]}
+
+
+def test_our_consumer_reads_from_the_leader_while_it_cannot_reach_the_broker_in_its_rack(
+    cluster: Cluster,
+) -> None:
+    network, far = TroubledNetwork(), cluster.addresses[3]
+    network.unreachable.add(far)
+    one_by_one = FetchRules(rack="rack-3", wait_ms_max=20, partition_bytes_max=1)
+    rules = OurRules(reset=Reset.EARLIEST, fetch=one_by_one)
+    retrying = replace(rules, replica_retry_ms=100)
+
+    async def work() -> list[bytes | None]:
+        values: list[bytes | None] = []
+        async with (
+            asyncio.timeout(60),
+            OurCluster(network, RealClock(), parse_addresses(cluster.bootstrap)) as ours,
+        ):
+            async with OurConsumer(ours, rules=rules) as consumer:
+                await consumer.assign([Place(TOPIC, 0)])
+                while len(values) < COUNT:
+                    values += [record.value for record in await consumer.poll(wait_ms=100)]
+            assert network.refused == 1
+            async with OurConsumer(ours, rules=retrying) as consumer:
+                await consumer.assign([Place(TOPIC, 0)])
+                while network.refused < 3:
+                    await consumer.poll(wait_ms=20)
+                network.unreachable.clear()
+                while not any(
+                    str(stream.peer) == far and stream.sent[ApiKey.FETCH]
+                    for stream in network.streams
+                ):
+                    await consumer.poll(wait_ms=20)
+        return values
+
+    assert asyncio.run(work()) == [b"%d" % number for number in range(COUNT)]
 
 
 def test_the_java_consumer_reads_from_the_broker_in_its_rack(

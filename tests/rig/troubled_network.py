@@ -19,6 +19,7 @@ class TroubledNetwork(TcpNetwork):
     def __init__(self) -> None:
         super().__init__()
         self.is_away = False  # no broker can be reached
+        self.unreachable: set[str] = set()  # addresses that cannot be
         self.refused = 0
         # Which received bytes: of a connection that has carried requests of these kinds.
         self.loses: Callable[[Collection[ApiKey], bytes], bool] = lambda _, __: False
@@ -32,7 +33,7 @@ class TroubledNetwork(TcpNetwork):
 
     # The port asks for any Stream, of which TcpNetwork has its own.
     async def connect(self, address: Address) -> "TroubledStream":  # type: ignore[override]
-        if self.is_away:
+        if self.is_away or str(address) in self.unreachable:
             self.refused += 1
             await asyncio.sleep(0)
             raise ConnectionRefused(f"cannot connect to {address}: Connection refused")

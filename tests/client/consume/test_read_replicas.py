@@ -8,7 +8,8 @@ from penstock.client.consume.fetch_request import (
     FetchRedirected,
     FetchRules,
     fetch_request,
-    fetched_from,
+    may_be_redirected,
+    named_replica,
     outcome,
 )
 from penstock.client.consume.group_consumer import GroupRules
@@ -41,22 +42,32 @@ def cursor() -> Cursor:
 
 
 def test_replica_that_the_leader_named_is_read_until_its_time_is_over() -> None:
-    assert fetched_from(cursor(), view(), now_ms=UNTIL_MS - 1) == NEAR
-    assert fetched_from(cursor(), view(), now_ms=UNTIL_MS) == LEADER
+    assert named_replica(cursor(), view(), now_ms=UNTIL_MS - 1) == NEAR
+    assert named_replica(cursor(), view(), now_ms=UNTIL_MS) is None
 
 
 def test_a_new_leader_is_asked_itself() -> None:
-    assert fetched_from(cursor(), view(epoch=6), now_ms=0) == LEADER
-    assert fetched_from(cursor(), view(leader=None), now_ms=0) is None
+    assert named_replica(cursor(), view(epoch=6), now_ms=0) is None
+    assert named_replica(cursor(), view(leader=None), now_ms=0) is None
 
 
 def test_leader_is_read_when_the_replica_is_no_broker_any_more() -> None:
-    assert fetched_from(cursor(), view(brokers=(LEADER,)), now_ms=0) == LEADER
+    assert named_replica(cursor(), view(brokers=(LEADER,)), now_ms=0) is None
 
 
 def test_leader_is_read_while_it_has_named_nobody() -> None:
     alone = replace(cursor(), read_replica=None)
-    assert fetched_from(alone, view(), now_ms=0) == LEADER
+    assert named_replica(alone, view(), now_ms=0) is None
+
+
+def test_rack_is_kept_from_a_leader_that_is_read_in_the_place_of_the_replica_it_named() -> None:
+    alone, rules = replace(cursor(), read_replica=None), FetchRules(rack="near")
+    assert may_be_redirected([alone], LEADER)
+    assert may_be_redirected([alone, cursor()], NEAR)  # which leads the first of them
+    assert not may_be_redirected([alone, cursor()], LEADER)
+    told, _ = fetch_request([cursor()], view(), rules)
+    kept, _ = fetch_request([cursor()], view(), rules, with_rack=False)
+    assert (told.rack_id, kept.rack_id) == ("near", "")
 
 
 def test_reply_that_names_a_replica_is_no_empty_reply() -> None:

@@ -22,7 +22,8 @@ from penstock.client.consume.fetch_request import (
     FetchRules,
     FetchSucceeded,
     fetch_request,
-    fetched_from,
+    may_be_redirected,
+    named_replica,
     outcome,
     version_bound,
 )
@@ -50,6 +51,7 @@ class ConsumerRules:
     reset: Reset = Reset.LATEST
     prefetched_bytes_max: int = 64 * MIB
     request_ms_max: int = 30_000
+    replica_retry_ms: int = 60_000  # after which a replica that was not reached is tried again
 
 
 class Consumer:
@@ -63,6 +65,7 @@ class Consumer:
         )
         self._channels: dict[NodeId, Channel] = {}
         self._fetching: set[NodeId] = set()
+        self._unreachable: dict[NodeId, int] = {}  # replicas, and when each is tried again
         self._errors: dict[TopicPartition, Refused] = {}  # the latest of each
         self._background_tasks = BackgroundTasks(
             cluster.tasks, done=self._changed, backoff_ms=cluster.rules.backoff_ms
@@ -247,9 +250,7 @@ class Consumer:
             self._background_tasks.run("consumer: positions", self._look_up_positions)
         by_node: dict[NodeId, list[Cursor]] = {}
         for cursor in self._cursors.fetchable(now_ms):
-            node = fetched_from(cursor, self.cluster.view, now_ms=now_ms)
-            if cursor.read_replica is not None and cursor.read_replica.node != node:
-                cursor.read_replica = None
+            node = self._fetched_from(cursor, now_ms=now_ms)
             if node is None:
                 self._background_tasks.run("consumer: metadata", self._refresh)
             elif node not in self._fetching:
@@ -257,13 +258,33 @@ class Consumer:
         for node, cursors in by_node.items():
             channel = self._channels.get(node)
             if channel is None or not channel.is_open:
-                self._background_tasks.run(f"consumer: node {node}", partial(self._connect, node))
+                self._start_connecting(node)
             else:
                 self._fetch(node, channel, cursors)
 
+    def _fetched_from(self, cursor: Cursor, *, now_ms: int) -> NodeId | None:
+        """The replica that the leader named, or the leader while that one cannot be reached: a
+        connection to it is then tried beside the fetches, now and then.
+        """
+        view = self.cluster.view
+        replica = named_replica(cursor, view, now_ms=now_ms)
+        if replica is None:
+            cursor.read_replica = None
+            return view.leader_of(cursor.partition)
+        retry_at_ms = self._unreachable.get(replica)
+        if retry_at_ms is None:
+            return replica
+        if retry_at_ms <= now_ms:
+            self._start_connecting(replica)
+        return view.leader_of(cursor.partition)
+
+    def _start_connecting(self, node: NodeId) -> None:
+        self._background_tasks.run(f"consumer: node {node}", partial(self._connect, node))
+
     def _fetch(self, node: NodeId, channel: Channel, cursors: list[Cursor]) -> None:
         view = self.cluster.view
-        request, asked = fetch_request(cursors, view, self.rules.fetch)
+        with_rack = may_be_redirected(cursors, node)
+        request, asked = fetch_request(cursors, view, self.rules.fetch, with_rack=with_rack)
         version = channel.version_for(FetchRequest, at_most=version_bound(request, view))
         self._fetching.add(node)
         for cursor in cursors:
@@ -285,8 +306,10 @@ class Consumer:
         if self._closed:
             return
         if lost:
+            if any(_is_read_from(one.cursor, node) for one in asked):
+                self._not_reached(node)
             for one in asked:
-                self._failed(FetchFailed(asked=one, code=ErrorCode.NETWORK_EXCEPTION))
+                self._failed(node, FetchFailed(asked=one, code=ErrorCode.NETWORK_EXCEPTION))
         else:
             for result in outcome(answer.result(), asked, self.cluster.view, self.rules.fetch):
                 match result:
@@ -295,7 +318,7 @@ class Consumer:
                     case FetchRedirected():
                         self._redirected(result)
                     case FetchFailed():
-                        self._failed(result)
+                        self._failed(node, result)
         self._changed()
 
     def _redirected(self, redirected: FetchRedirected) -> None:
@@ -312,11 +335,15 @@ class Consumer:
             until_ms=self.cluster.clock.monotonic_ms() + READ_REPLICA_MS,
         )
 
-    def _failed(self, failed: FetchFailed) -> None:
+    def _not_reached(self, replica: NodeId) -> None:
+        now_ms = self.cluster.clock.monotonic_ms()
+        self._unreachable[replica] = now_ms + self.rules.replica_retry_ms
+
+    def _failed(self, node: NodeId, failed: FetchFailed) -> None:
         cursor, partition, code = failed.asked.cursor, failed.asked.partition, failed.code
         if self._cursors.by_partition.get(partition) is not cursor:
             return  # given back meanwhile
-        if cursor.read_replica is not None:
+        if _is_read_from(cursor, node):
             cursor.read_replica = None
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 code = ErrorCode.OFFSET_NOT_AVAILABLE  # there: the leader knows where the log ends
@@ -352,12 +379,18 @@ class Consumer:
         try:
             self._channels[node] = await self.cluster.channel(node, Lane.FETCH)
         finally:
-            # Where that failed, perhaps another node leads by now.
+            readers = [
+                one for one in self._cursors.by_partition.values() if _is_read_from(one, node)
+            ]
             if node not in self._channels or not self._channels[node].is_open:
-                for cursor in self._cursors.by_partition.values():
-                    if cursor.read_replica is not None and cursor.read_replica.node == node:
-                        cursor.read_replica = None
+                # Perhaps another node leads by now.
                 self._background_tasks.run("consumer: metadata", self._refresh)
+                if readers:
+                    self._not_reached(node)
+            elif self._unreachable.pop(node, None) is not None:
+                # It may lag behind by now, which the leader knows.
+                for cursor in readers:
+                    cursor.read_replica = None
 
     async def _look_up_positions(self) -> None:
         """Finds the end of the log that each cursor without a position asks for."""
@@ -387,3 +420,8 @@ class Consumer:
             else:
                 assert result.offset is not None
                 self._cursors.looked_up(one, result.offset, move=move[one])
+
+
+def _is_read_from(cursor: Cursor, node: NodeId) -> bool:
+    """Whether a node is the replica that the leader of a partition has named."""
+    return cursor.read_replica is not None and cursor.read_replica.node == node

@@ -1,6 +1,6 @@
 """Cursors to a Fetch request, and its reply to data and errors by partition."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from penstock.client.consume.cursor import Cursor
 from penstock.client.consume.fetched_data import FetchedData
@@ -68,20 +68,28 @@ class FetchSucceeded:
     data: FetchedData
 
 
-def fetched_from(cursor: Cursor, view: ClusterView, *, now_ms: int) -> NodeId | None:
-    """The replica that the leader named, or the leader: also when it is another one by now."""
-    leader, near = view.leader_of(cursor.partition), cursor.read_replica
-    if leader is None or near is None:
-        return leader
-    known = view.partition(cursor.partition)
-    is_of_this_leader = known is not None and known.leader_epoch == near.leader_epoch
+def named_replica(cursor: Cursor, view: ClusterView, *, now_ms: int) -> NodeId | None:
+    """The replica that the leader named, while that holds; None: the leader is asked."""
+    near, known = cursor.read_replica, view.partition(cursor.partition)
+    if near is None or known is None or known.leader is None:
+        return None
+    is_of_this_leader = known.leader_epoch == near.leader_epoch
     if is_of_this_leader and near.node in view.brokers and now_ms < near.until_ms:
         return near.node
-    return leader
+    return None
+
+
+def may_be_redirected(cursors: Iterable[Cursor], node: NodeId) -> bool:
+    """Whether a node is told the reader's rack. It is not if it leads a partition whose named
+    replica cannot be reached: it would name that one again, instead of sending records.
+    """
+    return all(
+        cursor.read_replica is None or cursor.read_replica.node == node for cursor in cursors
+    )
 
 
 def fetch_request(
-    cursors: Sequence[Cursor], view: ClusterView, rules: FetchRules
+    cursors: Sequence[Cursor], view: ClusterView, rules: FetchRules, *, with_rack: bool = True
 ) -> tuple[FetchRequest, list[Asked]]:
     """A request without a fetch session, and what it asks for."""
     topics: dict[str, FetchTopic] = {}
@@ -115,7 +123,7 @@ def fetch_request(
         max_bytes=rules.bytes_max,
         isolation_level=rules.isolation,
         topics=list(topics.values()),
-        rack_id=rules.rack,
+        rack_id=rules.rack if with_rack else "",
     )
     return request, asked
 
