@@ -9,10 +9,10 @@ from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.spark.sink.actions import Write
 from penstock.spark.sink.flows import claim, decide
 from penstock.spark.sink.single_writes import write_once
-from penstock.testing import Broker
+from penstock.testing import Broker, running_broker
 from rig.command import Outcome
 from rig.sink_output import committed_records
-from rig.sink_shell import DECISIONS, SinkShell, dies_after, with_sink
+from rig.sink_shell import DECISIONS, SinkShell, claimed, dies_after, with_sink
 
 Run = Callable[..., Outcome]
 Command = Callable[[str], Outcome]
@@ -51,6 +51,49 @@ def test_what_a_query_given_up_has_open_is_ended(transactions: Command, penstock
     assert transactions(f"abort --sink {sink}").text.startswith(f"ended {sink}.run.0.0.0.0, open")
     assert transactions(f"abort --sink {sink}").text == f"sink {sink} has nothing open\n"
     assert committed_records(penstock.bootstrap, "orders") == []
+
+
+@pytest.mark.parametrize("topic", ["nowhere", "others"])
+def test_what_is_decided_in_another_topic_is_not_aborted(
+    run: Run, transactions: Command, penstock: Broker, topic: str
+) -> None:
+    penstock.topic("orders")
+    penstock.topic("others", cleanup_policy="compact")
+
+    async def die(shell: SinkShell) -> str:
+        await claimed(shell, "run")
+        row = await shell.write(b"row", run_id="run")
+        await dies_after(shell, decide(shell.driver("run"), 0, [row]), Write)
+        return shell.sink
+
+    sink = with_sink(penstock.bootstrap, "orders", die)
+    command = f"transactions abort --sink {sink} --decision-topic {topic}"
+    refused = run(command, bootstrap=penstock.bootstrap)
+    assert (refused.status, len(refused.err.splitlines())) == (1, 1)
+    assert f"topic {topic} does not" in refused.err
+    assert "--decision-topic" in refused.err
+    assert transactions(f"abort --sink {sink}").status == 0
+    assert [one.value for one in committed_records(penstock.bootstrap, "orders")] == [b"row"]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_single_write_without_a_decision_is_ended_unless_its_decider_may_be_forgotten(
+    run: Run, forgets: bool
+) -> None:
+    settings = {"transactional.id.expiration.ms": 1 if forgets else 60_000}
+
+    async def die(shell: SinkShell) -> str:
+        await shell.write(b"row", run_id="run")
+        return shell.sink
+
+    with running_broker(settings=settings) as penstock:
+        penstock.topic("orders")
+        sink = with_sink(penstock.bootstrap, "orders", die)
+        command = f"transactions abort --sink {sink} --decision-topic {DECISIONS}"
+        ended = run(command, bootstrap=penstock.bootstrap)
+        assert ended.status == (1 if forgets else 0)
+        open_ids = run("transactions list --state Ongoing", bootstrap=penstock.bootstrap).text
+        assert (sink in open_ids) == forgets
 
 
 def test_sink_whose_decided_rows_are_lost_is_freed_of_them(

@@ -11,9 +11,15 @@ from penstock.client.admin.transaction_listing import TransactionDescription, ab
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import Refused
 from penstock.spark.sink.actions import Commit, Write
-from penstock.spark.sink.errors import LostTransaction, NoTwoPhase, WrongDecisionTopic
+from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.errors import (
+    LostTransaction,
+    NoTwoPhase,
+    UnknownDecisions,
+    WrongDecisionTopic,
+)
 from penstock.spark.sink.flows import decide, give_up, is_late
-from penstock.spark.sink.leftover_transactions import open_of_sink, recover_all
+from penstock.spark.sink.leftover_transactions import end_sink, open_of_sink, recover_all
 from penstock.spark.sink.options import TwoPhase
 from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.two_phase import has_two_phase
@@ -101,6 +107,30 @@ def test_decided_transaction_whose_id_somebody_took_over_is_an_error_unless_it_w
     with_sink(apache_kafka.bootstrap, name, keeps, two_phase=False)
     found = [record.value for record in committed_records(apache_kafka.bootstrap, name)]
     assert [value for value in found if value != b"foreign"] == [b"kept"]
+
+
+def test_sink_is_ended_by_its_own_decision_topic_alone(apache_kafka: ApacheKafka) -> None:
+    name = "sink-ends"
+
+    async def work(shell: SinkShell) -> None:
+        await make_topic(shell)
+        others = DecisionTopic(cluster=shell.cluster, name=f"{name}-others")
+        await others.make()
+        await claimed(shell, "run")
+        row = await shell.write(b"row", run_id="run")
+        await dies_after(shell, decide(shell.driver("run"), 0, [row]), Write)
+        with pytest.raises(UnknownDecisions, match="does not tell of run run"):
+            await end_sink(others, shell.sink)
+        with pytest.raises(UnknownDecisions, match="does not exist"):
+            await end_sink(replace(others, name="nowhere"), shell.sink)
+        assert await end_sink(shell.decisions, shell.sink) is None
+        undecided = replace(shell, sink=f"{shell.sink}.undecided")
+        await undecided.write(b"undecided", run_id="run")
+        assert await end_sink(shell.decisions, undecided.sink) is None
+        assert await left_open(undecided, 0) == []
+
+    with_sink(apache_kafka.bootstrap, name, work, two_phase=False)
+    assert [one.value for one in committed_records(apache_kafka.bootstrap, name)] == [b"row"]
 
 
 async def left_open(shell: SinkShell, count: int) -> list[TransactionDescription]:

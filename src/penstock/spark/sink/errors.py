@@ -51,6 +51,10 @@ class WrongDecisionTopic(SinkError):
     """The decision topic would delete decisions."""
 
 
+class UnknownDecisions(SinkError):
+    """What a sink has decided is in another topic, or nowhere any more."""
+
+
 class WrongColumns(SinkError):
     """The rows lack a column that a topic needs, or have it with another type."""
 

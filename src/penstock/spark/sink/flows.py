@@ -58,7 +58,7 @@ from penstock.spark.sink.errors import (
     TransactionTimedOut,
     Unfinished,
 )
-from penstock.spark.sink.names import attempt_of, decider_id, prefix_of
+from penstock.spark.sink.names import attempt_of, decider_id, prefix_of, run_of
 from penstock.spark.sink.record_change import (
     Driver,
     Flow,
@@ -205,7 +205,7 @@ def abort_given_up(driver: Driver, record: SinkRecord | None) -> Flow[None]:
     """Aborts what is open of a run that decides nothing more of it, by what its record says."""
     unfinished = None if record is None else record.unfinished
     for transactional_id in (yield from open_ids(driver)):
-        of_this_run = _run_of(transactional_id) == driver.claim.run_id
+        of_this_run = run_of(transactional_id) == driver.claim.run_id
         if of_this_run and not (unfinished and unfinished.names(transactional_id)):
             yield Abort(transactional_id)
 
@@ -339,7 +339,7 @@ def _clear(driver: Driver, *, own: bool) -> Flow[None]:
     if last is None or last.claim != driver.claim:
         raise superseded(driver, last)
     for transactional_id in left:
-        if own or _run_of(transactional_id) != driver.claim.run_id:
+        if own or run_of(transactional_id) != driver.claim.run_id:
             yield Abort(transactional_id)
 
 
@@ -348,8 +348,3 @@ def open_ids(driver: Driver) -> Flow[list[str]]:
     listed: tuple[str, ...] = yield ListOpen(prefix_of(driver.sink))
     attempts = ((one, attempt_of(one)) for one in listed)
     return [name for name, attempt in attempts if attempt and attempt.sink == driver.sink]
-
-
-def _run_of(transactional_id: str) -> str | None:
-    attempt = attempt_of(transactional_id)
-    return None if attempt is None else attempt.run_id

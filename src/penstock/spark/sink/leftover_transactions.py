@@ -4,6 +4,7 @@ import logging
 import uuid
 from dataclasses import dataclass
 
+from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.admin.transaction_listing import (
     OPEN_STATES,
     TransactionDescription,
@@ -13,20 +14,28 @@ from penstock.client.admin.transaction_listing import (
 )
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
-from penstock.client.network.errors import ClientError
+from penstock.client.network.errors import ClientError, Refused
+from penstock.model.configs import ResourceKind
+from penstock.model.error import ErrorCode
 from penstock.spark.sink import single_writes
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.completion import lost_of, recover
 from penstock.spark.sink.decision import Claim, Decided, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.errors import LostTransaction, SinkError, Superseded
+from penstock.spark.sink.errors import (
+    LostTransaction,
+    SinkError,
+    Superseded,
+    UnknownDecisions,
+)
 from penstock.spark.sink.flows import take_away
-from penstock.spark.sink.names import attempt_of
+from penstock.spark.sink.names import attempt_of, decider_id, run_of
 from penstock.spark.sink.options import TwoPhase
 from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.two_phase import has_two_phase
 
 OPERATOR = "operator"
+EXPIRATION = "transactional.id.expiration.ms"
 logger = logging.getLogger(__name__)
 
 
@@ -76,10 +85,11 @@ async def open_of_sink(cluster: Cluster, sink: str) -> list[TransactionDescripti
 
 async def end_sink(decisions: DecisionTopic, sink: str) -> LostTransaction | None:
     """Completes what the sink has decided and aborts the rest; a run that lives is superseded. What
-    was decided and is lost is told, and is no longer in the way of the sink.
+    was decided and is lost is told, and is no longer in the way of the sink. UnknownDecisions, and
+    nothing is changed, where the decisions of the sink may be in another topic.
     """
     claim = Claim(query_id=OPERATOR, run_id=str(uuid.uuid4()))
-    await decisions.make()
+    await _need_decisions(decisions, sink)
     two_phase = await has_two_phase(decisions.cluster, sink, TwoPhase.AUTO)
     driver = Driver(sink=sink, claim=claim, two_phase=two_phase)
     async with Carrier(decisions.cluster, sink, decisions, two_phase=two_phase) as carrier:
@@ -98,6 +108,56 @@ async def is_unfinished(decisions: DecisionTopic, sink: str) -> bool:
         return False
     record = (await decisions.last(sink)).record
     return record is not None and record.unfinished is not None
+
+
+async def _need_decisions(decisions: DecisionTopic, sink: str) -> None:
+    """Runs claim a sink before they write, so what a topic does not tell of a run is elsewhere.
+    Only a single write makes no claim: it has decided nothing as long as it has no decider.
+    """
+    if not await decisions.exists():
+        raise UnknownDecisions(
+            f"topic {decisions.name} does not exist, and sink {sink} may have decided what it has"
+            " open: name its decision topic with --decision-topic"
+        )
+    await decisions.make()  # refuses one that is no decision topic
+    record = (await decisions.last(sink)).record
+    known = () if record is None else (record.claim.run_id, *record.former)
+    unknown = [
+        one
+        for one in await open_of_sink(decisions.cluster, sink)
+        if run_of(one.transactional_id) not in known
+    ]
+    if unknown and not await _is_undecided(decisions.cluster, sink, unknown):
+        raise UnknownDecisions(
+            f"topic {decisions.name} does not tell of run {run_of(unknown[0].transactional_id)} of"
+            f" sink {sink}, which may have decided what it has open: name the sink's decision topic"
+            " with --decision-topic; if that is lost, abort the transactions by their ids"
+        )
+
+
+async def _is_undecided(cluster: Cluster, sink: str, found: list[TransactionDescription]) -> bool:
+    """Whether nobody has decided since these began: brokers would know the decider's id still."""
+    decider = decider_id(sink)
+    coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
+    described = (await describe_transactions(coordinators, [decider]))[decider]
+    if isinstance(described, TransactionDescription):
+        return False
+    if described.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise described
+    known_ms = await _ids_known_ms(cluster)
+    age_ms = cluster.clock.now_ms() - min(one.start_ms or 0 for one in found)
+    return known_ms is not None and age_ms < known_ms
+
+
+async def _ids_known_ms(cluster: Cluster) -> int | None:
+    """How long brokers remember an id that is not used; None: they do not tell."""
+    node = min((await cluster.refresh(())).brokers)
+    resource = Resource(ResourceKind.BROKER, str(node))
+    entries = (await describe_configs(cluster, [resource], names=[EXPIRATION]))[resource]
+    if isinstance(entries, Refused):
+        return None
+    told = (entry.value for entry in entries if entry.name == EXPIRATION)
+    return next((int(value) for value in told if value is not None), None)
 
 
 def _is_of(sink: str, transactional_id: str) -> bool:

@@ -99,3 +99,9 @@ def attempt_of(transactional_id: str) -> Attempt | None:
         attempt=attempt,
         batch=batch,
     )
+
+
+def run_of(transactional_id: str) -> str | None:
+    """Which run has written under an id; None: that of no sink."""
+    attempt = attempt_of(transactional_id)
+    return None if attempt is None else attempt.run_id
