@@ -66,3 +66,23 @@ def test_a_protocol_that_is_not_spoken_is_refused_in_one_line(run: Run, tmp_path
     refused = run(f"topics list --command-config {config}", bootstrap="127.0.0.1:1")
     assert refused.status == 1
     assert "expected one of PLAINTEXT, SSL" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("host", "end"),
+    [
+        ("bücher.example", "give the encoded name: xn--bcher-kva.example\n"),
+        ("straße.example", "give the encoded name\n"),
+        ("ü..example", "give the encoded name\n"),
+        ("''", "name a host or an address\n"),
+    ],
+)
+def test_name_that_no_certificate_can_have_is_refused_before_anything_is_written(
+    run: Run, tmp_path: Path, host: str, end: str
+) -> None:
+    refused = run(f"security init certificates --host localhost --host {host}")
+    assert refused.status == 1
+    assert refused.err.startswith("penstock: --host ")
+    assert refused.err.endswith(end)
+    assert len(refused.err.splitlines()) == 1
+    assert not (tmp_path / "certificates").exists()

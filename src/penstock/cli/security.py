@@ -14,7 +14,7 @@ cluster, and not on its nodes.
 import datetime
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -98,8 +98,9 @@ def init(
     for name in clients:
         if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
             raise SecurityError(f"--client {name!r}: letters, digits, -, _ and . alone")
-    folder.mkdir(parents=True, exist_ok=True)
     known = hosts or (*LOCAL, TcpNetwork().host_name())
+    check_hosts(known)
+    folder.mkdir(parents=True, exist_ok=True)
     now = datetime.datetime.now(datetime.UTC)
     authority = Authority("Penstock private authority", now=now, days=days)
     write(folder / "ca.pem", authority.certificate)
@@ -120,6 +121,30 @@ def init(
     if not nodes_only:
         show_uses(directory, host=known[0])
     say(f"Keep {directory / 'ca.key'} to yourself: it makes certificates that are trusted.")
+
+
+def check_hosts(hosts: Iterable[str]) -> None:
+    """Certificates have names of hosts in ASCII (RFC 5280). Clients differ in how they encode
+    others, and so in what they connect to and compare: the user says which name it is.
+    """
+    for host in hosts:
+        if not host:
+            raise SecurityError("--host '': name a host or an address")
+        if not host.isascii():
+            encoded = ascii_name(host)
+            example = "" if encoded is None else f": {encoded}"
+            raise SecurityError(
+                f"--host {host}: certificates have names in ASCII; give the encoded name{example}"
+            )
+
+
+def ascii_name(host: str) -> str | None:
+    """Of an international name; None where standards differ, as about the German sharp s."""
+    try:
+        encoded = host.encode("idna")
+        return encoded.decode() if encoded.decode("idna") == host.lower() else None
+    except UnicodeError:
+        return None
 
 
 def write_clients(folder: Path, authority: Authority, clients: tuple[str, ...]) -> None:
