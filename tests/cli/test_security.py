@@ -86,3 +86,15 @@ def test_name_that_no_certificate_can_have_is_refused_before_anything_is_written
     assert refused.err.endswith(end)
     assert len(refused.err.splitlines()) == 1
     assert not (tmp_path / "certificates").exists()
+
+
+@pytest.mark.parametrize("names", [["ca"], ["node-2"], ["twice", "twice"], ["x" * 65]])
+def test_client_that_cannot_have_a_name_is_refused_before_anything_is_written(
+    run: Run, tmp_path: Path, names: list[str]
+) -> None:
+    options = " ".join(f"--client {name}" for name in names)
+    refused = run(f"security init certificates --nodes 2 {options}")
+    assert refused.status == 1
+    assert refused.err.startswith(f"penstock: --client {names[0]}: ")
+    assert len(refused.err.splitlines()) == 1
+    assert not (tmp_path / "certificates").exists()

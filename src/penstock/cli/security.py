@@ -14,7 +14,7 @@ cluster, and not on its nodes.
 import datetime
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -30,6 +30,7 @@ from penstock.world.tcp import TcpNetwork
 
 ONLY_OWNER = 0o600
 FIRST_PORT = 9092
+COMMON_NAME_LETTERS_MAX = 64  # of a certificate
 LOCAL = ("localhost", "127.0.0.1")
 
 
@@ -95,9 +96,7 @@ def init(
     folder = directory.resolve()
     if folder.exists() and any(folder.iterdir()):
         raise SecurityError(f"{directory} is not empty: name a new directory")
-    for name in clients:
-        if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
-            raise SecurityError(f"--client {name!r}: letters, digits, -, _ and . alone")
+    check_clients(clients, nodes=nodes)
     known = hosts or (*LOCAL, TcpNetwork().host_name())
     check_hosts(known)
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,6 +120,19 @@ def init(
     if not nodes_only:
         show_uses(directory, host=known[0])
     say(f"Keep {directory / 'ca.key'} to yourself: it makes certificates that are trusted.")
+
+
+def check_clients(clients: Sequence[str], *, nodes: int) -> None:
+    """Each name is the user's and that of files."""
+    taken = {"ca", *(f"node-{number}" for number in range(1, nodes + 1))}
+    for name in clients:
+        if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
+            raise SecurityError(f"--client {name!r}: letters, digits, -, _ and . alone")
+        if len(name) > COMMON_NAME_LETTERS_MAX:
+            raise SecurityError(f"--client {name}: at most {COMMON_NAME_LETTERS_MAX} letters")
+        if name in taken:
+            raise SecurityError(f"--client {name}: there are files of this name already")
+        taken.add(name)
 
 
 def check_hosts(hosts: Iterable[str]) -> None:
