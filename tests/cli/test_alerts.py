@@ -84,8 +84,29 @@ def test_an_expired_certificate_has_less_than_nothing_left(run: Run, firing: Bro
 def test_json_has_all_of_a_report(run: Run, firing: Broker) -> None:
     told = run("alerts --json", bootstrap=firing.bootstrap).json()
     assert [one["alert"] for one in told] == [OFFLINE.alert, LAG.alert, DISK.alert]
-    assert told[1] == {**LAG.value_for_json(), "is_away": False}
-    assert told[2]["is_away"] is True
+    assert told[1] == {**LAG.value_for_json(), "is_away": False, "is_off": True}
+    assert (told[2]["is_away"], told[2]["is_off"]) == (True, False)
+
+
+def test_alerts_that_no_node_evaluates_any_more_are_marked(run: Run, firing: Broker) -> None:
+    shown = run("alerts", bootstrap=firing.bootstrap)
+    for place in ("cluster (off)", "node 1 (off)", "node 77 (away)"):
+        assert place in shown.text
+    assert shown.lines[-1] == (
+        "off: penstock.alerts.enable is false there, so nobody tells whether it is so still; if no"
+        f" node evaluates alerts any more, delete topic {TOPIC}"
+    )
+    tell(firing, *(replace(one, state=State.CLEARED) for one in (LAG, OFFLINE)))
+    assert "(off)" not in run("alerts --all", bootstrap=firing.bootstrap).text
+
+
+@pytest.mark.penstock(
+    settings={"penstock.alerts.enable": True, "penstock.alerts.interval.ms": 3_600_000}
+)
+def test_alerts_that_are_evaluated_are_not_marked(run: Run, firing: Broker) -> None:
+    assert "off" not in run("alerts", bootstrap=firing.bootstrap).text
+    told = run("alerts --json", bootstrap=firing.bootstrap).json()
+    assert [one["is_off"] for one in told] == [False, False, False]
 
 
 def test_what_has_cleared_is_shown_only_when_asked_for(run: Run, firing: Broker) -> None:
@@ -110,7 +131,7 @@ def test_a_hostile_subject_is_one_harmless_cell(run: Run, firing: Broker) -> Non
 @pytest.mark.parametrize("columns", [60, 80])
 def test_it_is_as_wide_as_the_terminal_at_most(columns: int, firing: Broker) -> None:
     lines = on_terminal(["alerts"], columns=columns, bootstrap=firing.bootstrap)
-    advice = [one for one in lines if one.startswith(("Penstock", "away"))]
+    advice = [one for one in lines if one.startswith(("Penstock", "away", "off"))]
     assert len(lines) > 3
     assert max(len(one) for one in lines if one not in advice) <= columns
 

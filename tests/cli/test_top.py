@@ -155,7 +155,7 @@ def test_alerts_are_problems_while_they_fire(penstock: Broker) -> None:
         terminal.until("nothing fires", lambda lines: "no problems" in lines)
         penstock.topic(ALERTS_TOPIC)
         tell(penstock, State.FIRING)
-        row = "alert    PenstockDiskFilling  warning, node 1, /data, 90%"
+        row = "alert    PenstockDiskFilling  warning, node 1 (off), /data, 90%"
         terminal.until("it fires", lambda lines: "1 alert" in lines and row in lines)
         tell(penstock, State.CLEARED)
         terminal.until("it has cleared", lambda lines: "no problems" in lines)

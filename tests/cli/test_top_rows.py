@@ -48,6 +48,7 @@ def sample(
     in_sync_min: int = 2,
     refused: Sequence[str] = (),
     alerts: Sequence[Report] = (),
+    alerts_off: Sequence[int] = (),
 ) -> ClusterSample:
     alive = [NodeId(node) for node in known if node not in fenced]
     return ClusterSample(
@@ -75,6 +76,7 @@ def sample(
         in_sync_min=dict.fromkeys(topics, in_sync_min),
         refused=refused,
         alerts=alerts,
+        alerts_off=frozenset(map(NodeId, alerts_off)),
     )
 
 
@@ -190,6 +192,17 @@ def test_alerts_that_fire_are_the_last_problems_with_critical_ones_first() -> No
         (kind, "PenstockDiskFilling", "warning, node 77 (away), /data, 91.4%"),
         (kind, "PenstockProduceSlow", "warning, node 1, 1500ms"),
     ]
+
+
+def test_alerts_that_nobody_evaluates_any_more_are_marked() -> None:
+    reports = [fires(OFFLINE_PARTITIONS, 2), fires(PRODUCE_SLOW, 1500.4)]
+    some = sample(1, {}, {}, alerts=reports, alerts_off=(1,))
+    assert [row.detail for row in picture_of(None, some).problems[-2:]] == [
+        "critical, 2",  # another node may be the active controller
+        "warning, node 1 (off), 1500ms",
+    ]
+    everybody = sample(1, {}, {}, alerts=reports, alerts_off=(1, 2, 3))
+    assert picture_of(None, everybody).problems[-2].detail == "critical, cluster (off), 2"
 
 
 def test_a_node_that_nobody_knows_any_more_is_offline_and_keeps_its_host_for_a_while() -> None:

@@ -17,12 +17,18 @@ from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
 from penstock.cli.watch import interval_option
+from penstock.client.admin.alert_evaluation import (
+    ALERTS_ENABLE,
+    Evaluated,
+    brokers_to_ask,
+    evaluated,
+    switched_off,
+)
 from penstock.client.admin.alert_reports import read_reports
 from penstock.client.admin.alert_topic import SETTING, alert_topic
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused
 from penstock.model.error import ErrorCode, PenstockError
-from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 
 FIRST = (Severity.CRITICAL, Severity.WARNING)
@@ -34,10 +40,10 @@ class NoTopic(PenstockError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A report, and whether the node that told it is away: then nobody tells its end."""
+    """A report, and whether somebody evaluates its alert still."""
 
     report: Report
-    is_away: bool
+    evaluated: Evaluated
 
 
 Found = dict[bytes, Told]
@@ -98,7 +104,7 @@ async def _show(
     elif not wanted:
         say("nothing fires")
     else:
-        _print(wanted, now_ms=cluster.clock.now_ms())
+        _print(wanted, topic=topic, now_ms=cluster.clock.now_ms())
     if seconds is None:
         return True
     watching = _watch(cluster, topic, found or {}, as_json=as_json, seconds=seconds)
@@ -131,8 +137,9 @@ async def _read(cluster: Cluster, topic: str) -> Found | None:
         raise
     await cluster.refresh([topic])
     brokers = cluster.view.brokers
+    off = await switched_off(cluster, brokers_to_ask(reports.values(), brokers))
     return {
-        key: Told(report=one, is_away=one.is_broker and NodeId(one.node) not in brokers)
+        key: Told(report=one, evaluated=evaluated(one, brokers=brokers, off=off))
         for key, one in reports.items()
     }
 
@@ -159,7 +166,7 @@ def _order(one: Told) -> tuple[int, int, str, str]:
     return (FIRST.index(report.severity), report.at_ms, report.alert, report.subject)
 
 
-def _print(found: Iterable[Told], *, now_ms: int) -> None:
+def _print(found: Iterable[Told], *, topic: str, now_ms: int) -> None:
     found = list(found)
     print_table(
         ("severity", "alert", "at", "about", "value", "state", "for"),
@@ -181,14 +188,20 @@ def _print(found: Iterable[Told], *, now_ms: int) -> None:
         one.report.alert: one.report.action for one in found if one.report.state is State.FIRING
     }.items():
         say(f"{alert}: {action}")
-    if any(one.is_away for one in found):
+    if any(one.evaluated is Evaluated.AWAY for one in found):
         say("away: that node does not run, so nobody tells whether it is so still")
+    if any(one.evaluated is Evaluated.OFF for one in found):
+        say(
+            f"off: {ALERTS_ENABLE} is false there, so nobody tells whether it is so still; if no"
+            f" node evaluates alerts any more, delete topic {topic}"
+        )
 
 
 def _place(one: Told) -> str:
-    if one.report.scope is Scope.CLUSTER:
-        return CLUSTER_OWNER
-    return f"node {one.report.node}{' (away)' if one.is_away else ''}"
+    is_of_cluster, now = one.report.scope is Scope.CLUSTER, one.evaluated
+    is_marked = now is Evaluated.OFF or (now is Evaluated.AWAY and not is_of_cluster)
+    owner = CLUSTER_OWNER if is_of_cluster else f"node {one.report.node}"
+    return f"{owner} ({now.value})" if is_marked else owner
 
 
 def _line(report: Report) -> str:
@@ -206,4 +219,8 @@ def _print_line(one: Told) -> None:
 
 
 def _value(one: Told) -> dict[str, object]:
-    return {**one.report.value_for_json(), "is_away": one.is_away}
+    return {
+        **one.report.value_for_json(),
+        "is_away": one.evaluated is Evaluated.AWAY,
+        "is_off": one.evaluated is Evaluated.OFF,
+    }

@@ -11,6 +11,7 @@ from enum import Enum
 from penstock.alerts.report import Report
 from penstock.alerts.rule import Scope, Severity
 from penstock.cli.alert_figures import figure_text
+from penstock.client.admin.alert_evaluation import Evaluated, evaluated
 from penstock.client.admin.cluster_sample import ClusterSample
 from penstock.client.admin.group_samples import WITH_OFFSETS, GroupSample
 from penstock.client.admin.partition_rates import Look, PartitionRate, rates_between
@@ -258,11 +259,14 @@ def _alert_order(report: Report) -> tuple[bool, int, str, str]:
 
 
 def _alert_detail(then: ClusterSample, report: Report) -> str:
-    """An alert of a broker that is away may have ended: nobody tells."""
+    """One that nobody evaluates any more may have ended: nobody tells."""
     words = [report.severity.value]
+    now = evaluated(report, brokers=then.view.brokers, off=then.alerts_off)
+    mark = "" if now is Evaluated.YES else f" ({now.value})"
     if report.scope is Scope.NODE:
-        is_away = report.is_broker and NodeId(report.node) not in then.view.brokers
-        words.append(f"node {report.node}{' (away)' if is_away else ''}")
+        words.append(f"node {report.node}{mark}")
+    elif now is Evaluated.OFF:
+        words.append(f"cluster{mark}")
     figure = figure_text(report)
     return ", ".join([*words, *(one for one in (report.subject, figure) if one)])
 

@@ -11,6 +11,7 @@ from dataclasses import field
 from penstock.alerts.machine import State
 from penstock.alerts.report import Report
 from penstock.client.admin.admin import Admin, BrokerDescription
+from penstock.client.admin.alert_evaluation import brokers_to_ask, switched_off
 from penstock.client.admin.alert_reports import read_reports
 from penstock.client.admin.alert_topic import alert_topic
 from penstock.client.admin.configs import Resource, describe_configs
@@ -61,6 +62,7 @@ class ClusterSample:
     in_sync_min: Mapping[str, int]  # by topic, where it is told
     refused: Sequence[str] = ()  # what could not be asked of the cluster
     alerts: Sequence[Report] = ()  # that fire, where nodes tell them in a topic
+    alerts_off: frozenset[NodeId] = frozenset()  # brokers that do not evaluate them any more
 
 
 class Sampler:
@@ -72,6 +74,8 @@ class Sampler:
         self._alert_topic_until_ms = 0
         self._alerts: tuple[Report, ...] = ()
         self._alerts_until: dict[TopicPartition, Offset] = {}  # so far they are read
+        self._alerts_off: frozenset[NodeId] = frozenset()
+        self._alerts_off_until_ms = 0
 
     async def take(self) -> ClusterSample:
         """ClientError when no broker answers. One that goes away over a question is no answer:
@@ -106,6 +110,7 @@ class Sampler:
             }
         answers = {node: task.result() for node, task in asked.items()}
         await self._learn_alerts(view, answers, refused)
+        await self._learn_evaluation(answers)
         return ClusterSample(
             at_ms=at_ms,
             view=view,
@@ -115,6 +120,7 @@ class Sampler:
             in_sync_min={name: n for name, n in self._in_sync_min.items() if name in view.topics},
             refused=refused,
             alerts=self._alerts,
+            alerts_off=self._alerts_off,
         )
 
     async def _brokers(self, view: ClusterView) -> tuple[BrokerDescription, ...]:
@@ -184,6 +190,16 @@ class Sampler:
             return
         self._alerts = tuple(one for one in reports.values() if one.state is State.FIRING)
         self._alerts_until = ends
+
+    async def _learn_evaluation(self, answers: Mapping[NodeId, NodeAnswer]) -> None:
+        """Whether brokers evaluate alerts changes by a restart only."""
+        now_ms = self.cluster.clock.monotonic_ms()
+        if not self._alerts or now_ms < self._alerts_off_until_ms:
+            return
+        brokers = [node for node, one in answers.items() if one.silent is None]
+        asked = brokers_to_ask(self._alerts, brokers)
+        self._alerts_off = await switched_off(self.cluster, asked)
+        self._alerts_off_until_ms = now_ms + SETTINGS_MS
 
     async def _learn_alert_topic(
         self, answers: Mapping[NodeId, NodeAnswer], refused: list[str]
