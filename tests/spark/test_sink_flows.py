@@ -7,7 +7,8 @@ import pytest
 
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
-from penstock.spark.sink.decision import Claim
+from penstock.spark.sink.completion import mark_done
+from penstock.spark.sink.decision import Claim, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.errors import (
     MissingBatch,
@@ -17,8 +18,9 @@ from penstock.spark.sink.errors import (
     Superseded,
     Unfinished,
 )
-from penstock.spark.sink.flows import claim, decide, give_up, is_late, plan
+from penstock.spark.sink.flows import claim, decide, give_up, is_late, plan, resume
 from penstock.spark.sink.leftover_transactions import open_of_sink, recover_all, recover_writes
+from penstock.spark.sink.record_change import Driver, Flow
 from penstock.spark.sink.single_writes import write_once
 from rig.serve import ServedNode
 from rig.sink_output import committed_values
@@ -134,6 +136,35 @@ def test_decisions_that_are_gone_are_missed(node: ServedNode, topic: Topics) -> 
             planned = await carrier.run(plan())
             with pytest.raises(MissingBatch, match="give another sinkId"):
                 await carrier.run(claim(shell.driver("third"), 0, planned))
+
+    with_sink(node.bootstrap, topic(), work)
+
+
+def decides_on(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
+    return decide(driver, 1, [])
+
+
+def resumes(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
+    return resume(driver, 0)
+
+
+@pytest.mark.parametrize("write", [decides_on, resumes, mark_done])
+def test_run_whose_record_is_gone_leaves_the_decider_for_the_next_one_to_miss_it(
+    node: ServedNode, topic: Topics, write: Callable[[Driver, SinkRecord], Flow[SinkRecord]]
+) -> None:
+    another = topic(**{"cleanup.policy": "compact"})
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        await decided(shell, "first", 0, await shell.write(b"row", run_id="first"))
+        record = (await shell.decisions.last(shell.sink)).record
+        assert record is not None
+        decisions = DecisionTopic(cluster=shell.cluster, name=another)
+        async with Carrier(shell.cluster, shell.sink, decisions, two_phase=True) as carrier:
+            with pytest.raises(Superseded, match="its claim is gone"):
+                await carrier.run(write(shell.driver("first"), record))
+            with pytest.raises(MissingBatch, match="give another sinkId"):
+                await carrier.run(claim(shell.driver("second"), 1, await carrier.run(plan())))
 
     with_sink(node.bootstrap, topic(), work)
 

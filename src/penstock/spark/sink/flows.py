@@ -5,11 +5,12 @@ the driver has recorded which of them are it; that they are committed after that
 and anyone who comes later may do it.
 
     plan        on the driver, before the tasks of a batch: read
-    claim       in a task of a run's first batch: fence, read, claim; complete what is decided;
-                abort what is not and of other runs
+    claim       in a task of a run's first batch: read, fence, read, claim; complete what is
+                decided; abort what is not and of other runs
     may_write   in the other tasks of that batch: read, until it is claimed
     is_late     in each task that has written: whether that was decided, or given up, without it
-    decide      on the driver: fence, read, decide, unless superseded; commit; done; abort the rest
+    decide      on the driver: read, fence, read, decide, unless superseded; commit; done; abort
+                the rest
     give_up     on the driver: record it; abort what of this run is not decided
     resume      on the driver, where a program writes a batch again that it has given up
     take_away   by an operator: claim, and by that end everything
@@ -167,11 +168,7 @@ def decide(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Flow[
 
 
 def give_up(driver: Driver, batch_id: int | None = None) -> Flow[None]:
-    """When a batch failed, or nobody knows how it ended; None: whichever it was.
-
-    The decider's id is taken over only where there is something to write: if the record is missing,
-    the id is the last that knows of decisions (`_is_new`), and a restart has to find it as it is.
-    """
+    """When a batch failed, or nobody knows how it ended; None: whichever it was."""
     given_up = GivenUp(run_id=driver.claim.run_id, batch_id=batch_id)
 
     def without_it(last: SinkRecord | None) -> SinkRecord | None:
@@ -181,9 +178,7 @@ def give_up(driver: Driver, batch_id: int | None = None) -> Flow[None]:
             return None  # the whole run is, and stays so
         return replace(last, given_up=given_up)
 
-    last: SinkRecord | None = yield ReadLast()
-    if without_it(last) not in (None, last):
-        last = yield from change_record(without_it)
+    last = yield from change_record(without_it)
     yield from abort_given_up(driver, last)
 
 

@@ -1,7 +1,9 @@
 """Changes of a sink's record, which every flow makes in the same way. Pure: see `actions`.
 
 The decider's id is fenced and the record read before each attempt to write, so that a record is
-never written over one that was not seen.
+never written over one that was not seen. It is read once before that, too: who has nothing to write
+takes the id from nobody. If the record is missing, the id is also the last that knows of decisions,
+and the next run has to find it as it is (`flows._is_new`).
 """
 
 from collections.abc import Callable, Generator
@@ -49,9 +51,12 @@ def change_record(
     before: Callable[[], Flow[None]] | None = None,
 ) -> Flow[SinkRecord | None]:
     """The same where there may be no record, neither before nor afterwards."""
+    last: SinkRecord | None = yield ReadLast()
+    if change(last) in (None, last):
+        return last
     for _ in range(WRITES_MAX):
         yield Fence()
-        last: SinkRecord | None = yield ReadLast()
+        last = yield ReadLast()
         record = change(last)
         if record is None or record == last:
             return last

@@ -54,9 +54,7 @@ def end_run(driver: Driver) -> Flow[None]:
             return replace(last, given_up=GivenUp(run_id=run_id, batch_id=None))
         return last if run_id in last.former else last.without(run_id)
 
-    last: SinkRecord | None = yield ReadLast()
-    if ended(last) not in (None, last):  # else a newer run would be fenced for nothing
-        last = yield from change_record(ended)
+    last = yield from change_record(ended)
     yield from abort_given_up(driver, last)
     if last is not None and last.claim.run_id == run_id:
         yield from finish(replace(driver, claim=last.claim), last)
