@@ -12,10 +12,11 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_snapshot import decode_snapshot, encode_snapshot
 from penstock.log.producer_state import BatchMemory, ProducerState, ProducerStates
 from penstock.model.identity import ProducerEpoch, ProducerId
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView
 from penstock.records.control import EndTransaction, end_transaction_batch
-from rig.logs import NOW_MS, append, make_batch, open_log
+from penstock.world.errors import DiskError
+from rig.logs import NOW_MS, Opened, append, make_batch, open_log
 from rig.memory_disk import Crashed, MemoryDisk
 
 SEVEN = ProducerId(7)
@@ -144,17 +145,95 @@ def test_a_producer_outlives_a_crash_in_a_cut_to_the_start(
         try:
             log.truncate_to(Offset(3))
         except Crashed:
-            left = (
-                disk.after_kill()
-                if power_loss is None
-                else disk.after_power_loss(random.Random(power_loss))
-            )
-            log = open_log(left).log
+            log = open_log(after_crash(disk, power_loss)).log
             assert SEVEN in log.producers.by_id, call
             log.check()
         else:
             break
     assert call > 3
+
+
+def cut_inside_of_a_batch(disk: MemoryDisk) -> Opened:
+    """A log without records that begins at 4, where a leader has records from 3 to 5 in a batch."""
+    opened = open_log(disk)
+    put(opened.log, 7, 0, 3)
+    put(opened.log, 8, 0, 3)
+    opened.log.advance_start(Offset(4))
+    opened.log.truncate_to(Offset(4))
+    opened.log.sync()
+    return opened
+
+
+def follow_from_below_the_start(log: PartitionLog) -> None:
+    run = make_batch(3, 3, producer=8, sequence=0).view
+    log.append_run(run, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("stop", [None, "clean", "kill"])
+def test_a_producer_outlives_a_first_batch_from_below_the_start(stop: str | None) -> None:
+    disk = MemoryDisk()
+    opened = cut_inside_of_a_batch(disk)
+    log = opened.log
+    before = dict(log.producers.by_id)
+    follow_from_below_the_start(log)
+    log.check()
+    if stop == "clean":
+        opened.directory.close()
+    elif stop == "kill":
+        disk = disk.after_kill()
+    if stop is not None:
+        log = open_log(disk).log
+    assert list(before) == [SEVEN]
+    assert log.producers.by_id[SEVEN] == before[SEVEN]
+    assert list(log.producers.by_id) == [7, 8]
+    assert (log.start_offset, log.end_offset) == (4, 6)
+
+
+@pytest.mark.parametrize("power_loss", [None, *range(8)])
+def test_a_producer_outlives_a_crash_while_a_first_batch_comes_from_below_the_start(
+    power_loss: int | None,
+) -> None:
+    for call in itertools.count():
+        disk = MemoryDisk()
+        log = cut_inside_of_a_batch(disk).log
+        disk.faults.crash_at = disk.faults.calls + call
+        try:
+            follow_from_below_the_start(log)
+        except Crashed:
+            disk = after_crash(disk, power_loss)
+            log = open_log(disk).log
+            assert SEVEN in log.producers.by_id, call
+            if log.end_offset == log.start_offset:
+                follow_from_below_the_start(log)
+            again = open_log(disk.after_kill()).log
+            assert list(again.producers.by_id) == [7, 8], call
+            assert (again.start_offset, again.end_offset) == (4, 6), call
+            again.check()
+        else:
+            break
+    assert call > 9
+
+
+def test_a_producer_outlives_a_stop_where_there_was_no_room_for_a_first_batch() -> None:
+    disk = MemoryDisk()
+    opened = cut_inside_of_a_batch(disk)
+    follow_from_below_the_start(cut_inside_of_a_batch(other := MemoryDisk()).log)
+    disk.faults.fail_at = other.faults.calls - 1  # the write of the batch
+    with pytest.raises(DiskError):
+        follow_from_below_the_start(opened.log)
+    assert opened.log.segments[0].base_offset == 3
+    opened.directory.close()
+    again = open_log(disk).log
+    assert list(again.producers.by_id) == [SEVEN]
+    assert again.start_offset == again.end_offset == 4
+    again.check()
+
+
+def after_crash(disk: MemoryDisk, power_loss: int | None) -> MemoryDisk:
+    """After a kill, or a loss of power by a seed."""
+    if power_loss is None:
+        return disk.after_kill()
+    return disk.after_power_loss(random.Random(power_loss))
 
 
 @pytest.mark.parametrize("offset", [1, 3])

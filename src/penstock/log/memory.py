@@ -130,6 +130,15 @@ class LogMemory:
             producers.restore(found[1], found[0])
         return producers.end_offset
 
+    def producers_at(self, offset: Offset) -> ProducerStates | None:
+        """The producers as of `offset`, if there is a snapshot of just that offset."""
+        found = self.snapshots.newest(offset)
+        if found is None or found[0] != offset:
+            return None
+        producers = ProducerStates(expiry_ms=self.producers.expiry_ms)
+        producers.restore(found[1], offset)
+        return producers
+
     def note_opened(self, *, above: Offset, end_offset: Offset) -> None:
         """`load`, and a scan behind it, have passed all batches above an offset if they began at or
         below it. `ProducerStates.note_ended` came before them.

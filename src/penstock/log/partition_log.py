@@ -541,9 +541,15 @@ class PartitionLog:
         Start and end stay: if nothing is written to the segment, the log is as empty as before.
         """
         assert offset < self.start_offset == self.end_offset, (offset, self.end_offset)
+        known = self.producers.copy()
         self._prepare_cut(offset)
+        # Producers outlive it, and a crash at any point: recovery looks for them at the start of
+        # the log, if it has no batch there, and else at the start of the segment.
+        keep_producers(self._memory, self._durability, known, offset=self.end_offset)
         try:
-            remove_all(self._segments, self._memory, self._durability, None)
+            remove_all(self._segments, self._memory, self._durability, self.end_offset)
+            known.end_offset = offset
+            keep_producers(self._memory, self._durability, known, offset=offset)
             begin_anew(
                 self._segments,
                 self._memory,
@@ -554,7 +560,7 @@ class PartitionLog:
             )
         except DiskError as error:
             raise beyond_return(error) from error
-        self.producers.pass_over(self.end_offset)
+        self.producers.restore(known.by_id, self.end_offset)
 
     def _roll_before(self, batch: BatchHeader) -> None:
         """The new segment begins where the log ends, so that recovery finds no gap between the two,
@@ -598,8 +604,10 @@ class PartitionLog:
 
     def _settle(self, *, fresh: bool) -> None:
         """The last step of opening: nothing remembers what the log does not hold."""
-        if self.end_offset < self.start_offset:
-            self.truncate_fully_and_start_at(self.start_offset)
+        start_offset = self.start_offset
+        if self.end_offset < start_offset:
+            kept = self._memory.producers_at(start_offset)
+            self._drop_all(start_offset, known_until=FIRST_OFFSET, kept=kept)
         self._memory.settle(self.segments, end_offset=self.end_offset)
         self.producers.expire(self._now_ms)
         if self.recovery.clean and self.recovery.segments_scanned == 0:

@@ -93,6 +93,12 @@ class ProducerStates:
         """The first offset of the oldest open transaction: no stable offset is beyond it."""
         return next(iter(self._open.values()), None)
 
+    def copy(self) -> "ProducerStates":
+        """The same producers, for a caller that clears these."""
+        copy = ProducerStates(expiry_ms=self.expiry_ms)
+        copy.restore(self.by_id, self.end_offset)
+        return copy
+
     def note_ended(self, above: Offset | None) -> None:
         """From now on markers that end above this offset are kept in `ended`; None: no more."""
         self._noted_above = above

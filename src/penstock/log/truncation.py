@@ -117,9 +117,9 @@ def beyond_return(error: DiskError) -> DiskError:
 def keep_producers(
     memory: LogMemory, durability: Durability, known: ProducerStates, *, offset: Offset
 ) -> None:
-    """Before `remove_all`: a snapshot of the producers as of `offset`, from where the log goes on.
-    They may repeat their last batches, though their records are deleted. It is synced, since no
-    record will tell of them any more.
+    """Before `remove_all` or `begin_anew`: a snapshot of the producers as of `offset`, from where
+    the log goes on. They may repeat their last batches, though their records are deleted. It is
+    synced, since no record will tell of them any more.
     """
     if known.end_offset < offset:
         known.pass_over(offset)
