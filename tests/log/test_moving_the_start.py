@@ -5,9 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from penstock.log.directory import LogDirectory
+from penstock.log.layout import LOG, segment_path
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
+from penstock.records.layout import MAGIC_POSITION
 from penstock.world.errors import DiskError
 from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, Opened, append, open_log, values
 from rig.memory_disk import MemoryDisk
@@ -140,6 +142,56 @@ def test_the_epoch_of_the_last_deleted_record_survives_a_kill_before_its_segment
         again = open_log(disk).log
         assert [segment.base_offset for segment in again.segments] == [20]
         assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(4, 19), (5, 20)]
+
+
+@pytest.mark.parametrize(("damaged", "is_stored"), [(0, False), (0, True), (15, True)])
+def test_the_epoch_of_the_last_deleted_record_survives_damage_in_a_segment_that_has_not_gone(
+    damaged: int, is_stored: bool
+) -> None:
+    """What was stored is known, and what another segment has can be read."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    append(opened.log, 5, epoch=3)
+    opened.log.roll()
+    append(opened.log, 5, epoch=4)
+    opened.log.roll()
+    append(opened.log, 5, epoch=5)
+    if is_stored:
+        opened.log.sync()  # the checkpoint of its recovery point comes later
+    opened.directory.move_starts({PARTITION: Offset(20)})
+    disk = disk.after_kill()
+    damage(disk, damaged)
+    again = open_log(disk).log
+    assert [segment.base_offset for segment in again.segments] == [20]
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(4, 19), (5, 20)]
+
+
+def test_a_stored_epoch_of_records_that_were_cut_off_gives_way_to_the_records_that_stay() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    opened.log.roll()
+    append(opened.log, 1, epoch=2)
+    append(opened.log, 4, epoch=5)
+    opened.log.sync()
+    opened.log.truncate_to(Offset(11))
+    append(opened.log, 4, epoch=3)
+    opened.log.roll()
+    append(opened.log, 5, epoch=3)
+    opened.directory.move_starts({PARTITION: Offset(15)})
+    disk = disk.after_kill()
+    damage(disk, 10)
+    again = open_log(disk).log
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 14), (3, 15)]
+
+
+def damage(disk: MemoryDisk, base_offset: int) -> None:
+    """From the first batch of a segment on."""
+    path = segment_path("/data/orders-0", Offset(base_offset), LOG)
+    disk.files[path].data[MAGIC_POSITION] ^= 0x40
 
 
 def test_on_a_full_disk_segments_go_whose_epochs_cannot_be_saved() -> None:

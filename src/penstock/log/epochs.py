@@ -102,6 +102,18 @@ class LeaderEpochs:
         entries.append(EpochStart(epoch=epoch, start_offset=start_offset))
         self._changed()
 
+    def confirm(self, epoch: LeaderEpoch, *, first_offset: Offset, last_offset: Offset) -> None:
+        """There is a batch of `epoch` with these offsets: entries that contradict it are removed,
+        and those behind it with them.
+        """
+        if epoch < 0 or self.epoch_at(first_offset) == epoch == self.epoch_at(last_offset):
+            return
+        self.truncate_end(first_offset)
+        while self._entries and self._entries[-1].epoch > epoch:
+            self._entries.pop()
+        self._changed()
+        self.assign(epoch, first_offset)
+
     def truncate_end(self, end_offset: Offset) -> None:
         """Removes epochs that began at `end_offset` or later."""
         while self._entries and self._entries[-1].start_offset >= end_offset:

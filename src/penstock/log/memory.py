@@ -165,14 +165,18 @@ class LogMemory:
         self.epochs_are_lost = False
 
     def learn_epochs(self, segments: list[Segment]) -> None:
-        """Takes the epochs from the first of `segments` on out of these, as far as they can be
-        read: the file may be older than what they hold, and older than a truncation.
+        """Corrects the epochs by the batches of `segments`, as far as these can be read: the file
+        may be older than what they hold, and older than a truncation. What no batch contradicts
+        stays, since the file may have it from batches that cannot be read any more.
         """
-        self.epochs.truncate_end(segments[0].base_offset)
-        with suppress(CorruptLog, DiskError):
-            for segment in segments:
+        for segment in segments:
+            with suppress(CorruptLog, DiskError):
                 for header in segment.headers():
-                    self._take_up_epoch(header)
+                    self.epochs.confirm(
+                        header.leader_epoch,
+                        first_offset=header.base_offset,
+                        last_offset=header.last_offset,
+                    )
 
     def save_epochs(self, end_offset: Offset) -> None:
         """Writes the epochs, if the file is out of date; see invariant 2 of `log/epochs`."""

@@ -127,7 +127,7 @@ def _load_parts(
         producer_expiry_ms=producer_expiry_ms,
     )
     if deleted and not left.clean:
-        _learn_epochs(memory, deleted, segments[0].base_offset, left.recovery_point)
+        _learn_epochs(memory, deleted, segments[0], left.recovery_point)
     for segment in deleted:
         segment.remove_files()
     if fresh:
@@ -169,15 +169,17 @@ def _load_parts(
 
 
 def _learn_epochs(
-    memory: LogMemory, deleted: list[Segment], until_offset: Offset, recovery_point: Offset
+    memory: LogMemory, deleted: list[Segment], kept: Segment, recovery_point: Offset
 ) -> None:
-    """The epochs of records that are about to be removed, up to `until_offset`: those above the
-    recovery point may be in no file yet, and the last one is kept (`log/epochs`).
+    """The epochs of records that are about to be removed, all below the first segment that is
+    `kept`: those above the recovery point may be in no file yet, and the last one stays known
+    (`log/epochs`). `load` finds those from that segment on.
     """
+    until_offset = kept.base_offset
     ends = [*(segment.base_offset for segment in deleted[1:]), until_offset]
     unsynced = [one for one, end in zip(deleted, ends, strict=True) if end > recovery_point]
     if unsynced:
-        memory.learn_epochs(unsynced)
+        memory.learn_epochs([*unsynced, kept])
         try:
             memory.save_epochs(until_offset)
         except DiskError as error:
