@@ -350,6 +350,14 @@ DISK_READ_FAILED = event(
     " system's log. If the disk is bad, move its replicas: penstock partitions reassign --drain.",
     subject="file",
 )
+DISK_READ_DELAYED = event(
+    "disk.read_delayed",
+    Level.ERROR,
+    "disk read delayed",
+    "file reason",
+    "The disk is sound, but the node lacks file descriptors, memory or space, as the reason says:"
+    " raise that limit, or make room. Readers ask again.",
+)
 DISK_NEARLY_FULL = event(
     "disk.nearly_full",
     Level.WARNING,

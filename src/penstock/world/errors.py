@@ -4,8 +4,8 @@ from penstock.model.error import PenstockError
 
 
 class DiskError(PenstockError):
-    """A file operation failed. `full` tells that room was what lacked: space, or descriptors;
-    `gone` that the file has been closed or deleted.
+    """A file operation failed. `full` tells that room was what lacked: space, descriptors or
+    memory; `gone` that the file has been closed or deleted.
     """
 
     def __init__(self, path: str, reason: str, *, full: bool = False, gone: bool = False) -> None:
@@ -27,6 +27,7 @@ class FileNotSent(NetworkError):
         super().__init__(str(error))
         self.path = error.path
         self.reason = error.reason
+        self.full = error.full
 
 
 class ConnectionRefused(NetworkError):

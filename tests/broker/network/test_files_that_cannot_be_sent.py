@@ -70,6 +70,16 @@ def test_what_the_disk_refuses_is_told_with_its_file(
     assert lines == [f'disk read failed file={path} reason="Input/output error"']
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_want_of_descriptors_or_memory_is_not_told_as_a_bad_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    refuse(number, monkeypatch)
+    path = tmp_path / "segment"
+    lines = lines_of_reply(path, caplog, byte_count=SMALL_BYTES)
+    assert lines == [f'disk read delayed file={path} reason="{os.strerror(number)}"']
+
+
 def test_what_the_network_refuses_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,11 +48,33 @@ def timed(broker: Broker) -> int:
 )
 def test_a_read_that_the_disk_refuses_is_told_once(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     replicas: tuple[NodeId, ...],
     ask: Callable[[Broker], int],
 ) -> None:
+    codes, segment = refused(tmp_path, caplog, errno.EIO, replicas, ask)
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    assert caplog.messages == [f'disk read failed file={segment} reason="Input/output error"']
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_want_of_descriptors_or_memory_is_not_told_as_a_bad_disk(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    codes, segment = refused(tmp_path, caplog, number, (NODE,), consumed)
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    told = f'disk read delayed file={segment} reason="{os.strerror(number)}"'
+    assert set(caplog.messages) == {told}
+
+
+def refused(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    number: int,
+    replicas: tuple[NodeId, ...],
+    ask: Callable[[Broker], int],
+) -> tuple[list[int], str]:
+    """What three requests get while no file can be read, and the file that they are about."""
     before = Broker(tmp_path)
     before.create_topic("t")
     for _ in range(3):
@@ -65,11 +87,10 @@ def test_a_read_that_the_disk_refuses_is_told_once(
     segment = broker.partition("t").log.segments[0].file.path
 
     def refuse(*_: object) -> bytes:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        raise OSError(number, os.strerror(number))
 
-    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
+    with pytest.MonkeyPatch.context() as patched, caplog.at_level(logging.ERROR):
         patched.setattr(os, "pread", refuse)
         codes = [ask(broker) for _ in range(3)]
-    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
-    assert caplog.messages == [f'disk read failed file={segment} reason="Input/output error"']
     broker.close()
+    return codes, segment

@@ -9,7 +9,7 @@ import logging
 
 from penstock.broker.network.connection import Connection
 from penstock.model.error import CloseConnection
-from penstock.model.events import DISK_READ_FAILED
+from penstock.model.events import DISK_READ_DELAYED, DISK_READ_FAILED
 from penstock.wire.errors import MalformedMessage
 from penstock.world.errors import FileNotSent, NetworkError
 from penstock.world.event_log import tell
@@ -31,7 +31,12 @@ async def converse(connection: Connection) -> None:
             # Nobody is there any more for whom these would wait.
             waiting.cancel()
     except FileNotSent as error:
-        tell(logger, DISK_READ_FAILED, file=error.path, reason=error.reason)
+        tell(
+            logger,
+            DISK_READ_DELAYED if error.full else DISK_READ_FAILED,
+            file=error.path,
+            reason=error.reason,
+        )
     except NetworkError:
         pass  # the peer has gone; there is nobody to tell
     except (CloseConnection, MalformedMessage) as error:

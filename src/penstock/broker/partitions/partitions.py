@@ -36,7 +36,7 @@ from penstock.metadata.image.topic import (
 )
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
-from penstock.model.events import DISK_FAILED, DISK_FULL, DISK_READ_FAILED
+from penstock.model.events import DISK_FAILED, DISK_FULL, DISK_READ_DELAYED, DISK_READ_FAILED
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
@@ -305,7 +305,12 @@ class Partitions:
             logger.error("partition=%s corrupt=true reason=%s", partition.name, damage)
 
     def read_failed(self, partition: Replica, error: DiskError) -> None:
-        """The disk did not give a reader what is stored; told once, however often it asks."""
+        """The disk did not give a reader what is stored; told once, however often it asks. For want
+        of descriptors or memory that may happen again at any time.
+        """
+        if error.full:
+            tell(logger, DISK_READ_DELAYED, file=error.path, reason=error.reason)
+            return
         directory = partition.log.directory
         if self._damage_reported.get(directory) != str(error):
             self._damage_reported[directory] = str(error)
