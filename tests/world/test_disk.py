@@ -302,6 +302,21 @@ def test_lack_of_descriptors_is_no_failure_of_the_disk(disk: RealDisk, tmp_path:
     assert short.value.full
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o027])
+def test_a_new_file_has_the_mode_that_umask_leaves(
+    disk: RealDisk, tmp_path: Path, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        disk.open(str(tmp_path / "opened"), create=True).close()
+        disk.lock(str(tmp_path / "locked")).close()
+        disk.write_whole(str(tmp_path / "whole"), b"abc")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("opened", "locked", "whole"), 0o666 & ~umask)
+
+
 def test_where_no_descriptor_is_free_an_idle_file_gives_way(disk: RealDisk, tmp_path: Path) -> None:
     idle = disk.open(str(tmp_path / "idle"), create=True)
     idle.append([b"abc"])

@@ -176,7 +176,7 @@ class RealDisk:
     def _opened(self, path: str, *, create: bool, writable: bool) -> RealFile:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC
         try:
-            fd = self._descriptors.open_fd(path, flags | (os.O_CREAT if create else 0), 0o644)
+            fd = self._descriptors.open_fd(path, flags | (os.O_CREAT if create else 0))
         except OSError as error:
             raise disk_error(path, error) from error
         return RealFile(self._descriptors, path, fd, flags)

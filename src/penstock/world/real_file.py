@@ -83,11 +83,11 @@ class Descriptors:
         while len(self.open) >= self.open_max and self._evict():
             pass
 
-    def open_fd(self, path: str, flags: int, mode: int = 0o666) -> int:
+    def open_fd(self, path: str, flags: int) -> int:
         """A new descriptor. If the process has no more, one of those that are open gives way."""
         while True:
             try:
-                return os.open(path, flags, mode)
+                return os.open(path, flags, 0o666)  # what umask leaves of it, if the file is new
             except OSError as error:
                 if error.errno not in SHORT_OF_DESCRIPTORS or not self._evict():
                     raise
