@@ -1,5 +1,6 @@
 """Cutting the log back, at its end and at its start."""
 
+import asyncio
 import random
 from contextlib import suppress
 
@@ -97,14 +98,15 @@ def test_recovery_point_on_disk_goes_down_before_anything_is_cut(disk: MemoryDis
     assert opened.log.recovery_point == 10
 
 
-def test_sync_under_way_during_a_truncation_covers_only_what_was_left(log: PartitionLog) -> None:
+def test_sync_under_way_during_a_truncation_covers_only_what_was_left(
+    disk: MemoryDisk, log: PartitionLog
+) -> None:
     end_offset = log.end_offset
     files = log.unsynced_files()
     log.truncate_to(Offset(40))
     while log.end_offset < end_offset:
         append(log, 2)
-    for file in files:
-        file.sync()
+    asyncio.run(disk.sync(files))
     log.mark_synced(end_offset)
     assert log.recovery_point == 40
 

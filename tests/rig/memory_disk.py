@@ -304,7 +304,9 @@ class MemoryDisk:
 
     async def sync(self, files: Sequence[File]) -> None:
         for file in files:
-            file.sync()
+            assert isinstance(file, MemoryFile), "a file of another disk"
+            if not file.closed:
+                file.sync()
 
     async def remove_trees(self, paths: Sequence[str]) -> None:
         self.remove_all(paths)

@@ -213,6 +213,7 @@ class CountedFile:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.syncs = 0
+        self.is_closed = False
 
     def pin(self) -> int:
         self.syncs += 1
@@ -226,7 +227,7 @@ class CountedFile:
 
 def test_many_who_wait_share_few_syncs(tmp_path: Path) -> None:
     async def scenario(file: CountedFile) -> None:
-        syncs = GroupSync()
+        syncs = GroupSync(open_files_max=1)
         await asyncio.gather(*(syncs.sync([file]) for _ in range(50)))
 
     with (tmp_path / "log").open("wb") as log:

@@ -16,7 +16,7 @@ class Unsynced:
         self._disk = disk
         self._directory_path = directory
         self._noted: dict[str, Offset] = {}  # by path, so that none is held open until a sync
-        self._syncing: list[File] = []
+        self._syncing: dict[str, File] = {}  # by path
         self._limit: Offset | None = None  # how far the sync under way can reach
 
     def __len__(self) -> int:
@@ -26,9 +26,12 @@ class Unsynced:
         self._noted[path] = end_offset
 
     def forget(self, *paths: str) -> None:
-        """Drops files that were removed."""
+        """Drops files that were removed; the sync under way leaves them out, where it can."""
         for path in paths:
             self._noted.pop(path, None)
+            file = self._syncing.pop(path, None)
+            if file is not None:
+                file.close()
 
     @property
     def paths(self) -> list[str]:
@@ -43,9 +46,9 @@ class Unsynced:
     def begin(self, end_offset: Offset) -> list[File]:
         """The files to sync, now that the log ends at `end_offset`; open until `finish`."""
         self._limit = end_offset
-        files = [self._disk.open(path) for path in self._noted]
-        self._syncing.extend(files)
-        return files
+        for path in self._noted:
+            self._syncing[path] = self._disk.open(path)
+        return list(self._syncing.values())
 
     def lower(self, offset: Offset) -> None:
         """What is above `offset` is rewritten: the sync under way does not cover it."""
@@ -67,6 +70,6 @@ class Unsynced:
         return offset
 
     def let_go(self) -> None:
-        for file in self._syncing:
+        for file in self._syncing.values():
             file.close()
         self._syncing.clear()

@@ -22,7 +22,8 @@ class RealDisk:
 
     def __init__(self, *, open_files_max: int | None = None) -> None:
         self._descriptors = Descriptors(open_files_max or descriptors.open_files_max())
-        self._syncs = GroupSync()
+        # Half of them: other files are read and written meanwhile.
+        self._syncs = GroupSync(open_files_max=max(1, self._descriptors.open_max // 2))
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> RealFile:
         file = self._opened(path, create=create, writable=writable)

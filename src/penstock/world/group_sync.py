@@ -4,6 +4,9 @@ At most one sync of a file runs at a time, and one more waits behind it; whoever
 shares the one that waits, because a sync already under way may have passed over the bytes just
 written. A failed sync is final: the kernel has dropped the dirty pages, so a second attempt would
 succeed without having written them.
+
+One call may be given more files than the process may open: it takes them in portions, and each file
+is open for its own portion alone.
 """
 
 import asyncio
@@ -21,6 +24,9 @@ SYNC_THREADS_MAX = 4
 class Syncable(Protocol):
     """What GroupSync asks of a file."""
 
+    @property
+    def is_closed(self) -> bool: ...
+
     def pin(self) -> int: ...
 
     def unpin(self) -> None: ...
@@ -29,25 +35,30 @@ class Syncable(Protocol):
 
 
 class GroupSync:
-    def __init__(self) -> None:
+    def __init__(self, *, open_files_max: int) -> None:
+        assert open_files_max > 0
+        self._open_files_max = open_files_max  # for each call
         self._running: dict[Syncable, asyncio.Future[None]] = {}
         self._waiting: dict[Syncable, asyncio.Future[None]] = {}
         self.threads = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="penstock-sync")
 
     async def sync(self, files: Sequence[Syncable]) -> None:
         """Returns when everything written to the files before the call is on disk. DiskError: one
-        was not, which is final; or, once all others were, one could not be opened.
+        was not, which is final; or, once all others were, one could not be opened. A file that is
+        closed before its turn is left out: its owner has removed it.
         """
         short_of_room: DiskError | None = None
-        for sync in [self._join(file) for file in files]:
-            try:
-                # Shielded: others wait for the same sync, and a cancelled waiter must not take it
-                # from them.
-                await asyncio.shield(sync)
-            except DiskError as error:
-                if not error.full:
-                    raise
-                short_of_room = error
+        for first in range(0, len(files), self._open_files_max):
+            portion = files[first : first + self._open_files_max]
+            for sync in [self._join(file) for file in portion if not file.is_closed]:
+                try:
+                    # Shielded: others wait for the same sync, and a cancelled waiter must not take
+                    # it from them.
+                    await asyncio.shield(sync)
+                except DiskError as error:
+                    if not error.full:
+                        raise
+                    short_of_room = error
         if short_of_room is not None:
             raise short_of_room
 

@@ -147,7 +147,9 @@ class Disk(Protocol):
         """
 
     async def sync(self, files: Sequence[File]) -> None:
-        """fsync off the loop. A failure is final: never retried, the directory goes offline."""
+        """fsync off the loop, of any number of files; one that is closed meanwhile may be left out.
+        A failure is final: never retried, the directory goes offline.
+        """
 
     async def remove_trees(self, paths: Sequence[str]) -> None:
         """Files, and directories with all they hold, off the loop; missing ones are fine.

@@ -133,6 +133,10 @@ class RealFile:
             self._descriptors.close(self._descriptor)
 
     @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
     def pins(self) -> int:
         return self._descriptor.pins
 

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.broker.partitions import syncing
 from penstock.log.durability import Durability
+from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
 from penstock.model.offset import Offset
 from penstock.world.disk import RealDisk
@@ -24,10 +25,11 @@ FEW = 60
 
 
 @contextmanager
-def few_descriptors() -> Iterator[None]:
-    """This process may open FEW more files."""
+def few_descriptors(count: int = FEW) -> Iterator[None]:
+    """This process may open so many more files."""
     before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + FEW, most))
+    are_open = len(os.listdir("/proc/self/fd")) - 1  # that of the directory is closed again
+    resource.setrlimit(resource.RLIMIT_NOFILE, (are_open + count, most))
     try:
         yield
     finally:
@@ -100,10 +102,15 @@ def test_a_want_of_descriptors_is_no_failed_disk(
     monkeypatch.setattr(syncing, "RETRY_SECONDS", 0.01)
 
     async def scenario() -> None:
-        with few_descriptors():
+        held = [disk.open(str(tmp_path / f"held-{number}"), create=True) for number in range(8)]
+        for file in held:
+            file.pin()  # none gives way
+        with few_descriptors(2):
             await broker.partitions.sync_wanted()
             disk.open(str(tmp_path / "another"), create=True).close()
         assert unsynced(broker) > 0
+        for file in held:
+            file.unpin()
         assert not broker.directories.failed
         async with asyncio.timeout(60):
             while unsynced(broker):
@@ -112,3 +119,51 @@ def test_a_want_of_descriptors_is_no_failed_disk(
 
     want_all(broker)
     asyncio.run(scenario())
+
+
+def log_of_many_segments(broker: Broker) -> PartitionLog:
+    log = broker.partition("t", 0).log
+    for _ in range(FEW):
+        broker.partition("t", 0).append(produced(), all_acks=False, now_ms=NOW_MS)
+        log.roll()
+    return log
+
+
+def test_a_log_with_more_files_than_may_be_open_is_synced(broker: Broker) -> None:
+    log = log_of_many_segments(broker)
+    broker.partitions.want_sync(broker.partition("t", 0))
+    with few_descriptors():
+        asyncio.run(broker.partitions.sync_wanted())
+    assert log.recovery_point == log.end_offset
+
+
+def test_segments_that_are_deleted_before_their_turn_fail_no_sync(broker: Broker) -> None:
+    log = log_of_many_segments(broker)
+
+    async def scenario() -> None:
+        broker.partitions.want_sync(broker.partition("t", 0))
+        syncs = asyncio.create_task(broker.partitions.sync_wanted())
+        await asyncio.sleep(0)
+        log.advance_start(log.end_offset)
+        await syncs
+
+    asyncio.run(scenario())
+    assert not broker.directories.failed
+    assert log.recovery_point == log.end_offset
+
+
+def test_a_partition_that_is_deleted_before_the_turn_of_its_files_fails_no_sync(
+    broker: Broker,
+) -> None:
+    log = log_of_many_segments(broker)
+
+    async def scenario() -> None:
+        broker.partitions.want_sync(broker.partition("t", 0))
+        syncs = asyncio.create_task(broker.partitions.sync_wanted())
+        await asyncio.sleep(0)
+        log.retire()
+        os.rename(log.directory, f"{log.directory}.gone")
+        await syncs
+
+    asyncio.run(scenario())
+    assert not broker.directories.failed

@@ -5,8 +5,9 @@
 
 A round takes the partitions that want a sync by then, notes where their logs end, syncs all files
 at once and moves the recovery points; acks and readers that waited for them go on. All syncs of
-partition logs go through here, those of housekeeping too, so there is one of a log at a time. All
-files of a round are open until they are synced: beyond ROUND_FILES_MAX it is for the next one.
+partition logs go through here, those of housekeeping too, so there is one of a log at a time. A
+round takes no further log once it has ROUND_FILES_MAX files. One log may have more, after a loss of
+power: the disk syncs those in portions, and its recovery point moves when all are done.
 
 A failed sync is final: the kernel has dropped what it could not write, so a second attempt would
 succeed without having written it. The directory goes offline (`failed`). A disk that is merely
