@@ -1,6 +1,6 @@
 """Runs the tests that failed once more, alone, after a `make test test-slow` that failed.
 
-    python .ci/run_failed_again.py RECORD...
+    python .ci/run_failed_again.py --until SECONDS_SINCE_THE_EPOCH RECORD...
 
 Each part of the tests writes a record at its end (tests/rig/outcome_record.py). The exit status
 is 0, and the last line `flaky: NAME ...`, if failed tests were all that went wrong and each of them
@@ -9,28 +9,33 @@ passes now. It is 1 if
  - a record is missing: style, types or the build failed, or the part crashed or was killed;
  - pytest ended with a status other than 0 and 1, as it does after an error of collection;
  - more than FAILED_MAX tests failed: that is no accident of timing;
- - a test fails again, is skipped, or takes the whole run beyond SECONDS_MAX.
+ - a test fails again, is skipped, or goes on after the time that is given.
 """
 
+import argparse
 import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 FAILED_MAX = 20
-SECONDS_MAX = 30 * 60  # all tests take less than 50 of the 90 minutes that there are
 
 
 class NotRetried(Exception):
     """Something went wrong that a second run must not hide."""
 
 
-def main(records: list[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--until", type=float, required=True)
+    parser.add_argument("records", nargs="+", type=Path)
+    options = parser.parse_args()
     try:
-        failed = failed_tests([Path(record) for record in records])
+        failed = failed_tests(options.records)
         print(f"\n== {len(failed)} failed, and run once more, alone", flush=True)
-        run_again(failed)
+        run_again(failed, seconds_max=options.until - time.time())
     except NotRetried as reason:
         print(f"\nfailed: {reason}", flush=True)
         return 1
@@ -54,14 +59,14 @@ def failed_tests(records: list[Path]) -> list[str]:
     return failed
 
 
-def run_again(tests: list[str]) -> None:
+def run_again(tests: list[str], *, seconds_max: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "again.json"
         command = [sys.executable, "-m", "pytest", f"--outcome-record={record}", *tests]
         try:
-            subprocess.run(command, stdin=subprocess.DEVNULL, timeout=SECONDS_MAX, check=False)
+            subprocess.run(command, stdin=subprocess.DEVNULL, timeout=seconds_max, check=False)
         except subprocess.TimeoutExpired:
-            raise NotRetried(f"the second run took more than {SECONDS_MAX} s") from None
+            raise NotRetried("there was no time to end the second run") from None
         if not record.exists():
             raise NotRetried("the second run crashed")
         outcome = json.loads(record.read_text(encoding="utf-8"))
@@ -72,4 +77,4 @@ def run_again(tests: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

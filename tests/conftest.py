@@ -28,7 +28,7 @@ from rig.apache_kafka.jars import (
     fetched_streams_jars,
 )
 
-pytest_plugins = ["rig.outcome_record"]
+pytest_plugins = ["rig.outcome_record", "rig.slow_until"]
 
 # How long an example takes, or is in the making, is no property: a machine may be busy elsewhere.
 hypothesis.settings.register_profile(

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -153,3 +154,22 @@ def test_style_and_types_are_not_tried_again(run: Run, tmp_path: Path) -> None:
     outcome = run(FAILS_ONCE.format(name="one"))
     assert outcome.returncode == 1
     assert last_line(outcome).startswith("failed: .penstock-rules.json is missing")
+
+
+def test_a_second_run_ends_in_time(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "tests" / "rig" / "outcome_record.py", tmp_path)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_sample.py").write_text("import time\n\ndef test_waits(): time.sleep(300)\n")
+    record = tmp_path / "part.json"
+    record.write_text('{"status": 1, "passed": 0, "failed": ["test_sample.py::test_waits"]}\n')
+    command = [sys.executable, ROOT / ".ci" / "run_failed_again.py"]
+    outcome = subprocess.run(
+        [*command, "--until", str(time.time() + 3), record],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert outcome.returncode == 1
+    assert last_line(outcome) == "failed: there was no time to end the second run"
