@@ -17,9 +17,15 @@ from penstock.spark.sink.errors import (
     SinkError,
     Superseded,
     Unfinished,
+    UnknownDecisions,
 )
-from penstock.spark.sink.flows import claim, decide, give_up, is_late, plan, resume
-from penstock.spark.sink.leftover_transactions import open_of_sink, recover_all, recover_writes
+from penstock.spark.sink.flows import claim, decide, give_up, is_late, plan, resume, take_away
+from penstock.spark.sink.leftover_transactions import (
+    end_sink,
+    open_of_sink,
+    recover_all,
+    recover_writes,
+)
 from penstock.spark.sink.record_change import Driver, Flow
 from penstock.spark.sink.single_writes import write_once
 from rig.serve import ServedNode
@@ -267,3 +273,58 @@ def test_nothing_is_decided_before_the_last_decision_is_complete(
     name = topic()
     with_sink(node.bootstrap, name, work)
     assert committed_values(node.bootstrap, name) == [b"row"]
+
+
+def test_operator_with_a_topic_that_has_no_record_is_refused_even_if_nothing_is_open(
+    node: ServedNode, topic: Topics
+) -> None:
+    """A batch that was open when the operator looked may be complete, and the next one begins."""
+    another = topic(**{"cleanup.policy": "compact"})
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        await decided(shell, "run", 0, await shell.write(b"row", run_id="run"))
+        others = DecisionTopic(cluster=shell.cluster, name=another)
+        with pytest.raises(UnknownDecisions, match=f"{another} does not tell of sink {shell.sink}"):
+            await end_sink(others, shell.sink)
+        assert (await others.last(shell.sink)).record is None
+
+    with_sink(node.bootstrap, topic(), work)
+
+
+def test_operator_aborts_nothing_of_a_run_that_the_record_does_not_tell_of(
+    node: ServedNode, topic: Topics
+) -> None:
+    """Unless it was checked: then nothing of it is decided."""
+    name, another = topic(), topic(**{"cleanup.policy": "compact"})
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        row = await shell.write(b"row", run_id="run")
+        other = await shell.write(b"other", run_id="run", partition=1)
+        await dies_after(shell, decide(shell.driver("run"), 0, [row]), Write)
+        others = DecisionTopic(cluster=shell.cluster, name=another)
+        async with Carrier(shell.cluster, shell.sink, others, two_phase=True) as carrier:
+            await carrier.run(take_away(shell.driver("operator"), {other.transactional_id}))
+        left = await open_of_sink(shell.cluster, shell.sink)
+        assert [one.transactional_id for one in left] == [row.transactional_id]
+        await recover_all(shell.decisions)
+
+    with_sink(node.bootstrap, name, work)
+    assert committed_values(node.bootstrap, name) == [b"row"]
+
+
+def test_operator_aborts_what_a_run_wrote_that_claimed_after_the_check(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        await shell.write(b"row", run_id="run")
+        async with shell.carrier() as carrier:
+            await carrier.run(take_away(shell.driver("operator"), ()))
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, name, work)
+    assert committed_values(node.bootstrap, name) == []

@@ -121,6 +121,11 @@ class SinkRecord:
         return replace(self, decided=replace(self.decided, transactions=()))
 
     @property
+    def run_ids(self) -> frozenset[str]:
+        """The runs that the record tells of."""
+        return frozenset((self.claim.run_id, *self.former))
+
+    @property
     def unfinished(self) -> Decided | None:
         return None if self.is_done else self.decided
 

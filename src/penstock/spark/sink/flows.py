@@ -36,7 +36,7 @@ made before the claim is looked at again: a run that claims afterwards is not on
 writes before its run has claimed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -205,10 +205,13 @@ def abort_given_up(driver: Driver, record: SinkRecord | None) -> Flow[None]:
             yield Abort(transactional_id)
 
 
-def take_away(driver: Driver) -> Flow[tuple[Prepared, ...]]:
+def take_away(driver: Driver, checked: Collection[str]) -> Flow[tuple[Prepared, ...]]:
     """By an operator, who has given a query up: what is decided is completed, what is not is
     aborted; a run that still lives is superseded by it, and decides nothing any more. What was
     decided and is lost is passed over, and told.
+
+    The record tells of the runs that decide in its topic. What any other run has open may be
+    decided in another topic, and is aborted only if the operator has `checked` that it is not.
     """
 
     def claimed(last: SinkRecord | None) -> SinkRecord:
@@ -219,7 +222,9 @@ def take_away(driver: Driver) -> Flow[tuple[Prepared, ...]]:
     record = yield from write_record(claimed)
     lost = yield from commit_all(driver, record.unfinished)
     yield from mark_done(driver, record)
-    yield from _clear(driver, own=True)
+    for transactional_id in (yield from _left_open(driver)):
+        if transactional_id in checked or run_of(transactional_id) in record.run_ids:
+            yield Abort(transactional_id)
     return lost
 
 
@@ -329,13 +334,20 @@ def _clear(driver: Driver, *, own: bool) -> Flow[None]:
     """Aborts what was left open, of older runs and of the `own` one; all that is decided is done.
     While tasks of the own run write, what they write is spared.
     """
+    for transactional_id in (yield from _left_open(driver)):
+        if own or run_of(transactional_id) != driver.claim.run_id:
+            yield Abort(transactional_id)
+
+
+def _left_open(driver: Driver) -> Flow[list[str]]:
+    """What is open of the run that holds the sink and of older ones; Superseded if another run has
+    claimed by the time that it is listed.
+    """
     left = yield from open_ids(driver)
     last: SinkRecord | None = yield ReadLast()
     if last is None or last.claim != driver.claim:
         raise superseded(driver, last)
-    for transactional_id in left:
-        if own or run_of(transactional_id) != driver.claim.run_id:
-            yield Abort(transactional_id)
+    return left
 
 
 def open_ids(driver: Driver) -> Flow[list[str]]:

@@ -89,11 +89,11 @@ async def end_sink(decisions: DecisionTopic, sink: str) -> LostTransaction | Non
     nothing is changed, where the decisions of the sink may be in another topic.
     """
     claim = Claim(query_id=OPERATOR, run_id=str(uuid.uuid4()))
-    await _need_decisions(decisions, sink)
+    checked = await _check_decisions(decisions, sink)
     two_phase = await has_two_phase(decisions.cluster, sink, TwoPhase.AUTO)
     driver = Driver(sink=sink, claim=claim, two_phase=two_phase)
     async with Carrier(decisions.cluster, sink, decisions, two_phase=two_phase) as carrier:
-        lost = await carrier.run(take_away(driver))
+        lost = await carrier.run(take_away(driver, checked))
         record = None if carrier.known is None else carrier.known.record
     if not lost:
         return None
@@ -110,9 +110,13 @@ async def is_unfinished(decisions: DecisionTopic, sink: str) -> bool:
     return record is not None and record.unfinished is not None
 
 
-async def _need_decisions(decisions: DecisionTopic, sink: str) -> None:
-    """Runs claim a sink before they write, so what a topic does not tell of a run is elsewhere.
-    Only a single write makes no claim: it has decided nothing as long as it has no decider.
+async def _check_decisions(decisions: DecisionTopic, sink: str) -> frozenset[str]:
+    """The transactions that the sink has open, none of them decided in another topic.
+
+    Runs claim a sink before they write, so what a topic does not tell of a run is elsewhere. That
+    holds for a topic without a record of the sink even if nothing is open now: a batch may have
+    ended just before, and the next one begins. Only a single write makes no claim: it has decided
+    nothing as long as it has no decider.
     """
     if not await decisions.exists():
         raise UnknownDecisions(
@@ -121,18 +125,18 @@ async def _need_decisions(decisions: DecisionTopic, sink: str) -> None:
         )
     await decisions.make()  # refuses one that is no decision topic
     record = (await decisions.last(sink)).record
-    known = () if record is None else (record.claim.run_id, *record.former)
-    unknown = [
-        one
-        for one in await open_of_sink(decisions.cluster, sink)
-        if run_of(one.transactional_id) not in known
-    ]
-    if unknown and not await _is_undecided(decisions.cluster, sink, unknown):
+    known = frozenset[str]() if record is None else record.run_ids
+    found = await open_of_sink(decisions.cluster, sink)
+    unknown = [one for one in found if run_of(one.transactional_id) not in known]
+    is_told = record is not None and not unknown
+    if not is_told and not await _is_undecided(decisions.cluster, sink, unknown):
+        of_run = f"run {run_of(unknown[0].transactional_id)} of " if unknown else ""
         raise UnknownDecisions(
-            f"topic {decisions.name} does not tell of run {run_of(unknown[0].transactional_id)} of"
-            f" sink {sink}, which may have decided what it has open: name the sink's decision topic"
-            " with --decision-topic; if that is lost, abort the transactions by their ids"
+            f"topic {decisions.name} does not tell of {of_run}sink {sink}, which may have decided"
+            " what it has open: name the sink's decision topic with --decision-topic; if that is"
+            " lost, abort the transactions by their ids"
         )
+    return frozenset(one.transactional_id for one in found)
 
 
 async def _is_undecided(cluster: Cluster, sink: str, found: list[TransactionDescription]) -> bool:
@@ -145,7 +149,8 @@ async def _is_undecided(cluster: Cluster, sink: str, found: list[TransactionDesc
     if described.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise described
     known_ms = await _ids_known_ms(cluster)
-    age_ms = cluster.clock.now_ms() - min(one.start_ms or 0 for one in found)
+    now_ms = cluster.clock.now_ms()
+    age_ms = now_ms - min((one.start_ms or 0 for one in found), default=now_ms)
     return known_ms is not None and age_ms < known_ms
 
 
