@@ -9,7 +9,7 @@ from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.completion import mark_done
 from penstock.spark.sink.decision import Claim, SinkRecord
-from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.errors import (
     MissingBatch,
     OlderBatch,
@@ -30,7 +30,7 @@ from penstock.spark.sink.record_change import Driver, Flow
 from penstock.spark.sink.single_writes import write_once
 from rig.serve import ServedNode
 from rig.sink_output import committed_values
-from rig.sink_shell import SinkShell, claimed, decided, dies_after, with_sink
+from rig.sink_shell import DECISIONS, SinkShell, claimed, decided, dies_after, with_sink
 
 Topics = Callable[..., str]
 
@@ -324,6 +324,28 @@ def test_operator_aborts_what_a_run_wrote_that_claimed_after_the_check(
         await shell.write(b"row", run_id="run")
         async with shell.carrier() as carrier:
             await carrier.run(take_away(shell.driver("operator"), ()))
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, name, work)
+    assert committed_values(node.bootstrap, name) == []
+
+
+def test_run_that_claims_while_an_operator_looks_is_no_stranger(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        class ClaimedOnceRead(DecisionTopic):
+            async def last(self, sink: str, known: Known | None = None) -> Known:
+                found = await super().last(sink, known)
+                if found.record is not None and found.record.claim.run_id == "first":
+                    await claimed(shell, "second")
+                    await shell.write(b"row", run_id="second")
+                return found
+
+        await claimed(shell, "first")
+        await end_sink(ClaimedOnceRead(cluster=shell.cluster, name=DECISIONS), shell.sink)
         assert await open_of_sink(shell.cluster, shell.sink) == []
 
     with_sink(node.bootstrap, name, work)

@@ -8,6 +8,7 @@ import pytest
 from penstock.client.admin.transaction_listing import abort_transaction
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.spark.sink.actions import Commit, Write
+from penstock.spark.sink.decision import FORMER_MAX
 from penstock.spark.sink.errors import (
     LostTransaction,
     TransactionTimedOut,
@@ -115,3 +116,22 @@ def test_batch_with_a_transaction_that_timed_out_is_not_decided(
 
     with_sink(node.bootstrap, name, work, two_phase=False)
     assert committed_values(node.bootstrap, name) == [b"again"]
+
+
+def test_operator_ends_a_sink_whose_lost_decision_is_older_than_all_runs_that_are_remembered(
+    node: ServedNode, topic: Topics
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        row = await shell.write(b"row", run_id="first")
+        await shell.write(b"killed", run_id="first", partition=1)
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
+        coordinators = Coordinators(shell.cluster, kind=CoordinatorKind.TRANSACTION)
+        await abort_transaction(coordinators, row.transactional_id)
+        for restart in range(FORMER_MAX + 1):
+            with pytest.raises(LostTransaction):
+                await claimed(shell, f"again-{restart}")
+        assert isinstance(await end_sink(shell.decisions, shell.sink), LostTransaction)
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, topic(), work)

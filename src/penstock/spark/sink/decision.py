@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.model.error import PenstockError
+from penstock.spark.sink.names import run_of
 
 VERSION = 2
 VERSIONS = (1, VERSION)  # that can be read
@@ -122,8 +123,10 @@ class SinkRecord:
 
     @property
     def run_ids(self) -> frozenset[str]:
-        """The runs that the record tells of."""
-        return frozenset((self.claim.run_id, *self.former))
+        """The runs that the record tells of: by its claim, as superseded, or by what they wrote."""
+        decided = () if self.decided is None else self.decided.transactions
+        wrote = (run_of(one.transactional_id) for one in decided)
+        return frozenset((self.claim.run_id, *self.former, *(run for run in wrote if run)))
 
     @property
     def unfinished(self) -> Decided | None:

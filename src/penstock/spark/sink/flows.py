@@ -222,8 +222,9 @@ def take_away(driver: Driver, checked: Collection[str]) -> Flow[tuple[Prepared, 
     record = yield from write_record(claimed)
     lost = yield from commit_all(driver, record.unfinished)
     yield from mark_done(driver, record)
+    known = record.run_ids
     for transactional_id in (yield from _left_open(driver)):
-        if transactional_id in checked or run_of(transactional_id) in record.run_ids:
+        if transactional_id in checked or run_of(transactional_id) in known:
             yield Abort(transactional_id)
     return lost
 

@@ -124,9 +124,10 @@ async def _check_decisions(decisions: DecisionTopic, sink: str) -> frozenset[str
             " open: name its decision topic with --decision-topic"
         )
     await decisions.make()  # refuses one that is no decision topic
+    found = await open_of_sink(decisions.cluster, sink)
+    # Read after the list was made, it tells of every run on that list, also of the newest.
     record = (await decisions.last(sink)).record
     known = frozenset[str]() if record is None else record.run_ids
-    found = await open_of_sink(decisions.cluster, sink)
     unknown = [one for one in found if run_of(one.transactional_id) not in known]
     is_told = record is not None and not unknown
     if not is_told and not await _is_undecided(decisions.cluster, sink, unknown):
