@@ -1,8 +1,10 @@
 """Which broker a partition is read from: its leader, or a replica that the leader named."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.client.consume.consumer import ConsumerRules
+from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Cursor, ReadReplica, Reset
 from penstock.client.consume.fetch_request import (
     FetchRedirected,
@@ -13,11 +15,21 @@ from penstock.client.consume.fetch_request import (
     outcome,
 )
 from penstock.client.consume.group_consumer import GroupRules
+from penstock.client.network.channel import Channel
+from penstock.client.network.cluster import Cluster, ClusterRules, Lane
+from penstock.client.network.errors import ClientError, ConnectionLost
 from penstock.client.network.routing import BrokerView, ClusterView, PartitionView, TopicView
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
-from penstock.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from penstock.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from penstock.world.clock import RealClock
 from penstock.world.ports import Address
+from penstock.world.tcp import TcpNetwork
 
 LEADER, NEAR = NodeId(1), NodeId(2)
 PLACE = TopicPartition("t", 0)
@@ -89,3 +101,82 @@ def test_member_of_a_group_reads_in_the_rack_of_the_group_unless_it_names_anothe
     assert rack(of_group="near", of_fetches="far") == "far"
     assert rack(of_group=None, of_fetches="far") == "far"
     assert rack(of_group=None, of_fetches="") == ""
+
+
+Answer = Callable[[NodeId, str], FetchResponse | ClientError]  # to a fetch, by the rack it tells
+
+
+class AnsweringChannel:
+    is_open = True
+    address = Address(host="h", port=1)
+
+    def __init__(self, node: NodeId, answer: Answer, asked: list[tuple[NodeId, str]]) -> None:
+        self.node = node
+        self.answer = answer
+        self.asked = asked
+
+    def version_for(self, request: type[FetchRequest], *, at_most: int | None = None) -> int:
+        return 12
+
+    def post(
+        self, request: FetchRequest, reply_type: type[FetchResponse], *, version: int
+    ) -> asyncio.Future[FetchResponse]:
+        self.asked.append((self.node, request.rack_id))
+        future = asyncio.get_running_loop().create_future()
+        answer = self.answer(self.node, request.rack_id)
+        if isinstance(answer, ClientError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+        return future
+
+    def close(self, error: ClientError | None = None) -> None:
+        raise AssertionError("every fetch is answered at once")
+
+
+class AnsweringCluster(Cluster):
+    """A leader and a replica, as far as the test lets them be reached."""
+
+    def __init__(self, answer: Answer, *, reached: set[NodeId], backoff_ms: int) -> None:
+        rules = ClusterRules(backoff_ms=backoff_ms)
+        address = AnsweringChannel.address
+        super().__init__(TcpNetwork(), RealClock(), [address], rules=rules)
+        self.view = view()
+        self.answer = answer
+        self.reached = reached
+        self.asked: list[tuple[NodeId, str]] = []
+
+    async def channel(self, node: NodeId, lane: Lane = Lane.QUESTIONS) -> Channel:
+        if node not in self.reached:
+            raise ConnectionLost(f"cannot connect to {node}")
+        # The consumer uses no more of a channel than this.
+        return AnsweringChannel(node, self.answer, self.asked)  # type: ignore[return-value]
+
+    async def refresh(self, topics: object = ()) -> ClusterView:
+        return self.view
+
+
+def fetched(*, replica: int) -> FetchResponse:
+    told = PartitionData(partition_index=0, preferred_read_replica=replica, records=None)
+    topic = FetchableTopicResponse(topic="t", topic_id=ID, partitions=[told])
+    return FetchResponse(responses=[topic])
+
+
+async def polled(cluster: AnsweringCluster) -> list[tuple[NodeId, str]]:
+    """Which nodes a consumer of rack "near" asked, and the rack that it told."""
+    rules = ConsumerRules(fetch=FetchRules(rack="near"), reset=Reset.EARLIEST)
+    async with cluster, Consumer(cluster, rules=rules) as consumer:
+        await consumer.assign([PLACE])
+        consumer.seek(PLACE, 0)
+        for _ in range(20):
+            await consumer.poll(wait_ms=5)
+    return cluster.asked
+
+
+def test_leader_that_names_an_unreachable_replica_whatever_the_rack_is_asked_after_a_pause() -> (
+    None
+):
+    cluster = AnsweringCluster(
+        lambda node, rack: fetched(replica=NEAR), reached={LEADER}, backoff_ms=60_000
+    )
+    assert asyncio.run(polled(cluster)) == [(LEADER, "near"), (LEADER, "")]

@@ -334,6 +334,10 @@ class Consumer:
             leader_epoch=known.leader_epoch,
             until_ms=self.cluster.clock.monotonic_ms() + READ_REPLICA_MS,
         )
+        if redirected.to in self._unreachable:
+            # The leader may name it again at once, even when it is not told the rack: what selects
+            # replicas there may look at other things.
+            self._retry_later(cursor.partition)
 
     def _not_reached(self, replica: NodeId) -> None:
         now_ms = self.cluster.clock.monotonic_ms()
