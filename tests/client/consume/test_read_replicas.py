@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Cursor, ReadReplica, Reset
 from penstock.client.consume.fetch_request import (
@@ -17,7 +19,7 @@ from penstock.client.consume.fetch_request import (
 from penstock.client.consume.group_consumer import GroupRules
 from penstock.client.network.channel import Channel
 from penstock.client.network.cluster import Cluster, ClusterRules, Lane
-from penstock.client.network.errors import ClientError, ConnectionLost
+from penstock.client.network.errors import ClientError, ConnectionLost, TimedOut
 from penstock.client.network.routing import BrokerView, ClusterView, PartitionView, TopicView
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -180,3 +182,20 @@ def test_leader_that_names_an_unreachable_replica_whatever_the_rack_is_asked_aft
         lambda node, rack: fetched(replica=NEAR), reached={LEADER}, backoff_ms=60_000
     )
     assert asyncio.run(polled(cluster)) == [(LEADER, "near"), (LEADER, "")]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_asked_again"), [(ConnectionLost("reset"), True), (TimedOut("late"), False)]
+)
+def test_replica_that_lost_a_connection_is_asked_again_and_one_that_is_late_is_not(
+    error: ClientError, is_asked_again: bool
+) -> None:
+    def answer(node: NodeId, rack: str) -> FetchResponse | ClientError:
+        if node == NEAR:
+            return error
+        return fetched(replica=NEAR if rack else -1)
+
+    cluster = AnsweringCluster(answer, reached={LEADER, NEAR}, backoff_ms=1)
+    asked = asyncio.run(polled(cluster))
+    assert asked[:2] == [(LEADER, "near"), (NEAR, "near")]
+    assert ((NEAR, "near") in asked[2:]) == is_asked_again

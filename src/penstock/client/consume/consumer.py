@@ -302,11 +302,12 @@ class Consumer:
         self._fetching.discard(node)
         for one in asked:
             one.cursor.fetching = False
-        lost = answer.cancelled() or answer.exception() is not None
+        error = None if answer.cancelled() else answer.exception()
         if self._closed:
             return
-        if lost:
-            if any(_is_read_from(one.cursor, node) for one in asked):
+        if answer.cancelled() or error is not None:
+            # A connection that was lost may be made again at once: that attempt will tell.
+            if isinstance(error, TimedOut) and any(_is_read_from(a.cursor, node) for a in asked):
                 self._not_reached(node)
             for one in asked:
                 self._failed(node, FetchFailed(asked=one, code=ErrorCode.NETWORK_EXCEPTION))
