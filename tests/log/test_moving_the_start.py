@@ -1,18 +1,32 @@
 """DeleteRecords: the start moves for good or not at all, and a retry does what is left."""
 
+import asyncio
+import itertools
+import random
 from collections.abc import Callable
 
 import pytest
 
 from penstock.log.directory import LogDirectory
 from penstock.log.layout import LOG, segment_path
+from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import TopicPartition
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.layout import MAGIC_POSITION
 from penstock.world.errors import DiskError
-from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, Opened, append, open_log, values
-from rig.memory_disk import MemoryDisk
+from rig.logs import (
+    NOW_MS,
+    PARTITION,
+    SMALL,
+    TOPIC_ID,
+    Opened,
+    append,
+    make_batch,
+    open_log,
+    values,
+)
+from rig.memory_disk import Crashed, MemoryDisk
 
 OTHER = TopicPartition("orders", 1)
 START = Offset(35)
@@ -186,6 +200,113 @@ def test_a_stored_epoch_of_records_that_were_cut_off_gives_way_to_the_records_th
     damage(disk, 10)
     again = open_log(disk).log
     assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 14), (3, 15)]
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_stored_epoch_of_records_that_were_cut_off_is_not_that_of_damaged_later_ones(
+    is_empty: bool,
+) -> None:
+    """Nothing can be read of what came in their place, and the leader goes on in its epoch."""
+    disk = MemoryDisk()
+    opened = with_two_epochs(disk)
+    opened.log.truncate_to(Offset(11))
+    again = after_damage_of_later_records(disk, opened, is_empty=is_empty)
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 14)]
+    run = make_batch(15, 2, epoch=3).view
+    assert again.append_run(run, leader_epoch=LeaderEpoch(7), now_ms=NOW_MS) == len(run)
+
+
+@pytest.mark.parametrize("power_loss", [None, *range(8)])
+def test_a_stored_epoch_of_records_that_were_cut_off_is_gone_after_a_crash_in_the_cut(
+    power_loss: int | None,
+) -> None:
+    """A kill, or a loss of power by each of some seeds; the next start finds either the records
+    and their epoch, or neither of them.
+    """
+    for call in itertools.count():
+        disk = MemoryDisk()
+        opened = with_two_epochs(disk)
+        opened.directory.save_checkpoints()
+        disk.faults.crash_at = disk.faults.calls + call
+        try:
+            opened.log.truncate_to(Offset(11))
+        except Crashed:
+            disk = left_by(disk, power_loss)
+            opened = open_log(disk)
+            there = [(2, 0), (5, 11)] if opened.log.end_offset == 15 else [(2, 0)]
+            found = opened.log.epochs.entries
+            assert [(one.epoch, one.start_offset) for one in found] == there, call
+            if opened.log.end_offset == 15:
+                continue
+            again = after_damage_of_later_records(disk, opened, is_empty=True)
+            found = again.epochs.entries
+            assert [(one.epoch, one.start_offset) for one in found] == [(2, 14)], call
+        else:
+            break
+    assert call > 9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_stored_epoch_of_records_that_a_power_loss_took_is_not_that_of_damaged_later_ones(
+    seed: int,
+) -> None:
+    """The file of epochs may be ahead of the records that are synced."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    opened.log.roll()
+    append(opened.log, 1, epoch=2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    append(opened.log, 1, epoch=2)
+    files, end_offset = opened.log.unsynced_files(), opened.log.end_offset
+    asyncio.run(disk.sync(files))
+    append(opened.log, 3, epoch=5)
+    opened.log.mark_synced(end_offset)
+    disk = disk.after_power_loss(random.Random(seed))
+    opened = open_log(disk)
+    if opened.log.end_offset == 15:
+        return
+    again = after_damage_of_later_records(disk, opened, is_empty=True)
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 14)]
+
+
+def with_two_epochs(disk: MemoryDisk) -> Opened:
+    """Epoch 2 from 0 and epoch 5 from 11 to 14, synced, in segments from 0 and from 10."""
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    opened.log.roll()
+    append(opened.log, 1, epoch=2)
+    append(opened.log, 4, epoch=5)
+    opened.log.sync()
+    return opened
+
+
+def after_damage_of_later_records(
+    disk: MemoryDisk, opened: Opened, *, is_empty: bool
+) -> PartitionLog:
+    """Records of epoch 3 up to 14 and a segment that is empty or damaged follow; a kill leaves the
+    segment before it, whose first batch is damaged, below the start.
+    """
+    append(opened.log, 15 - opened.log.end_offset, epoch=3)
+    opened.log.roll()
+    if not is_empty:
+        append(opened.log, 5, epoch=3)
+    opened.directory.move_starts({PARTITION: Offset(15)})
+    disk = disk.after_kill()
+    damage(disk, 10)
+    if not is_empty:
+        damage(disk, 15)
+    again = open_log(disk).log
+    assert again.start_offset == again.end_offset == 15
+    return again
+
+
+def left_by(disk: MemoryDisk, power_loss: int | None) -> MemoryDisk:
+    """After a kill, or a loss of power by a seed."""
+    if power_loss is None:
+        return disk.after_kill()
+    return disk.after_power_loss(random.Random(power_loss))
 
 
 def damage(disk: MemoryDisk, base_offset: int) -> None:

@@ -10,7 +10,10 @@ Invariants:
  1. Epochs increase strictly, and so do first offsets.
  2. The file on disk has every entry whose first offset is below the recovery point on disk: it is
     written before that point moves, and entries above it are rebuilt from the log.
- 3. Of the epochs of deleted records the last one is kept, from the offset below the start of the
+ 3. It has no entry from the end of the log on when a record is written there: a cut removes entries
+    from the file before it removes records, and opening removes those of records that a crash has
+    taken. Such an entry would be taken for that of the later record, if that one is damaged.
+ 4. Of the epochs of deleted records the last one is kept, from the offset below the start of the
     log on. By it a log without records can still be compared with others.
 """
 

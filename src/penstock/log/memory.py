@@ -37,6 +37,7 @@ class LogMemory:
     __slots__ = (
         "_disk",
         "_epochs_path",
+        "_last_saved",
         "_saved_epochs",
         "epochs",
         "epochs_are_absent",
@@ -65,6 +66,7 @@ class LogMemory:
         self.replayed_from = start_offset  # by the last `load`: markers from there on were seen
         self.snapshots = Snapshots(disk, directory, snapshot_offsets)
         self._saved_epochs = LeaderEpochs().encode(end_offset=start_offset)
+        self._last_saved: Offset | None = None  # where the last epoch of the file begins
         self.epochs_are_lost = False  # the file cannot be read: `relearn_epochs`
         self.epochs_are_absent = False  # there is no file, as in a log that was never synced
         self.epochs = self._read_epochs()
@@ -155,6 +157,11 @@ class LogMemory:
         self.epochs.truncate_end(end_offset)
         self.snapshots.remove_above(end_offset)
         self.snapshots.remove_strays({segment.base_offset for segment in segments})
+        try:
+            self.cut_saved_epochs(end_offset)
+        except DiskError as error:
+            if not error.full:
+                raise  # else the next save does it
 
     def relearn_epochs(self, segments: list[Segment]) -> None:
         """Rebuilds the epochs from the headers of all batches: slow, with the same result."""
@@ -186,6 +193,15 @@ class LogMemory:
                 self._disk.write_whole(self._epochs_path, data)
             self._note_saved(data, end_offset)
 
+    def cut_saved_epochs(self, end_offset: Offset) -> None:
+        """Removes the epochs from `end_offset` on from the file, if it has any; see invariant 3 of
+        `log/epochs`. DiskError: nothing has changed.
+        """
+        if self._last_saved is not None and self._last_saved >= end_offset:
+            data = self.epochs.encode(end_offset=end_offset)
+            self._disk.write_whole(self._epochs_path, data)
+            self._note_saved(data, end_offset)
+
     def write_epochs(self, end_offset: Offset) -> str | None:
         """The same without a sync; returns the path to be synced, if any."""
         data = self.epochs.encode(end_offset=end_offset)
@@ -206,9 +222,11 @@ class LogMemory:
             self.epochs.assign(epoch, batch.base_offset)
 
     def _note_saved(self, data: bytes, end_offset: Offset) -> None:
+        starts = [one.start_offset for one in self.epochs.entries]
+        saved = [start for start in starts if start < end_offset]
         self._saved_epochs = data
-        latest = self.epochs.entries[-1:]
-        self.epochs.unsaved = latest != () and latest[0].start_offset >= end_offset
+        self._last_saved = saved[-1] if saved else None
+        self.epochs.unsaved = len(saved) < len(starts)
 
     def _read_epochs(self) -> LeaderEpochs:
         if not self._disk.exists(self._epochs_path):
@@ -218,7 +236,9 @@ class LogMemory:
         self._saved_epochs = data
         self.epochs_are_lost = not data  # what a power loss leaves of a name without its bytes
         try:
-            return LeaderEpochs.decode(self._epochs_path, data)
+            epochs = LeaderEpochs.decode(self._epochs_path, data)
         except CorruptCheckpoint:
             self.epochs_are_lost = True
             return LeaderEpochs()
+        self._last_saved = epochs.entries[-1].start_offset if epochs.entries else None
+        return epochs

@@ -369,6 +369,7 @@ class PartitionLog:
             self._drop_all(offset, known_until=offset, kept=cut.producers)
             return
         self._prepare_cut(new_end)
+        self._memory.cut_saved_epochs(new_end)
         try:
             cut_off(
                 self._segments,
