@@ -153,6 +153,42 @@ def test_a_producer_outlives_a_crash_in_a_cut_to_the_start(
     assert call > 3
 
 
+@pytest.mark.parametrize("power_loss", [None, *range(8)])
+def test_a_producer_outlives_a_crash_in_a_cut_to_a_start_inside_of_a_segment(
+    power_loss: int | None,
+) -> None:
+    """Its records were in a segment that is deleted: the snapshot at the next one has it alone."""
+    for call in itertools.count():
+        disk = MemoryDisk()
+        opened = open_log(disk)
+        log = opened.log
+        put(log, 7, 0, 3)
+        log.roll()
+        put(log, 9, 0)
+        put(log, 8, 0, 2)
+        log.advance_start(Offset(4))
+        log.sync()
+        opened.directory.save_checkpoints()
+        assert [segment.base_offset for segment in log.segments] == [3]
+        before = log.producers.by_id[SEVEN]
+        disk.faults.crash_at = disk.faults.calls + call
+        try:
+            log.truncate_to(Offset(4))
+        except Crashed:
+            disk = after_crash(disk, power_loss)
+            log = open_log(disk).log
+            assert log.producers.by_id[SEVEN] == before, call
+            log.check()
+            log.truncate_to(Offset(4))
+            again = open_log(disk.after_kill()).log
+            assert list(again.producers.by_id) == [7, 9], call
+            assert again.start_offset == again.end_offset == 4, call
+        else:
+            break
+    assert list(log.producers.by_id) == [7, 9]
+    assert call > 9
+
+
 def cut_inside_of_a_batch(disk: MemoryDisk) -> Opened:
     """A log without records that begins at 4, where a leader has records from 3 to 5 in a batch."""
     opened = open_log(disk)

@@ -133,12 +133,18 @@ def remove_all(
     """Drops everything but the snapshot at the offset that is `kept`; `begin_anew` follows.
 
     The epochs stay until then: if a crash comes between the two, a follower asks its leader by them
-    where to go on.
+    where to go on. Snapshots of a log that nothing is kept of go first, so that none is believed
+    without its segments. Else they go last: a segment that a crash leaves needs the one at its
+    base, the only memory of producers whose records were deleted.
     """
-    durability.unsynced.forget(*memory.snapshots.remove_all(but=kept))
+    if kept is None:
+        durability.unsynced.forget(*memory.snapshots.remove_all())
     _remove_indexes(segments, durability, first=0)
     while segments.row:
         durability.segment_gone(segments.retire_last())
+    if kept is not None:
+        durability.sync_names()
+        durability.unsynced.forget(*memory.snapshots.remove_all(but=kept))
 
 
 def begin_anew(
