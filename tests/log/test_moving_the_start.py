@@ -158,6 +158,33 @@ def test_the_epoch_of_the_last_deleted_record_survives_a_kill_before_its_segment
         assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(4, 19), (5, 20)]
 
 
+@pytest.mark.parametrize("synced_until", [10, 25])
+@pytest.mark.parametrize("content", [b"", b"0\n1\n"])
+def test_the_epoch_of_the_last_deleted_record_survives_damage_of_the_file_of_epochs(
+    content: bytes, synced_until: int
+) -> None:
+    """Its segment has not gone: a kill came before that."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for epoch, count in ((2, 10), (3, 5), (4, 5), (5, 5)):
+        append(opened.log, count, epoch=epoch)
+        if epoch > 2:
+            opened.log.roll()
+        if opened.log.end_offset == synced_until:
+            opened.log.sync()
+            opened.directory.save_checkpoints()
+    opened.directory.move_starts({PARTITION: Offset(20)})
+    disk = disk.after_kill()
+    disk.files["/data/orders-0/leader-epoch-checkpoint"].data[:] = content
+    for _ in range(2):
+        again = open_log(disk)
+        assert [segment.base_offset for segment in again.log.segments] == [20, 25]
+        found = again.log.epochs.entries
+        assert [(one.epoch, one.start_offset) for one in found] == [(4, 19), (5, 20)]
+        again.directory.close()
+        disk = disk.after_kill()
+
+
 @pytest.mark.parametrize(("damaged", "is_stored"), [(0, False), (0, True), (15, True)])
 def test_the_epoch_of_the_last_deleted_record_survives_damage_in_a_segment_that_has_not_gone(
     damaged: int, is_stored: bool

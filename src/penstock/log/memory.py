@@ -164,11 +164,14 @@ class LogMemory:
                 raise  # else the next save does it
 
     def relearn_epochs(self, segments: list[Segment]) -> None:
-        """Rebuilds the epochs from the headers of all batches: slow, with the same result."""
-        self.epochs.clear()
+        """Rebuilds the epochs from the headers of all batches: slow, with the same result. Those
+        below the first segment stay: `learn_epochs` has them from records that are gone.
+        """
+        self.epochs.truncate_end(segments[0].base_offset)
         for segment in segments:
             for header in segment.headers():
                 self._take_up_epoch(header)
+        self.epochs.unsaved = True  # the file may be one that cannot be read
         self.epochs_are_lost = False
 
     def learn_epochs(self, segments: list[Segment]) -> None:

@@ -173,13 +173,18 @@ def _learn_epochs(
 ) -> None:
     """The epochs of records that are about to be removed, all below the first segment that is
     `kept`: those above the recovery point may be in no file yet, and the last one stays known
-    (`log/epochs`). `load` finds those from that segment on.
+    (`log/epochs`). `load` finds those from that segment on. Without a file that can be read, all
+    are learned. It is not written then while the recovery point is above them: it would not have
+    those up to that point, and the next start would believe it.
     """
     until_offset = kept.base_offset
     ends = [*(segment.base_offset for segment in deleted[1:]), until_offset]
     unsynced = [one for one, end in zip(deleted, ends, strict=True) if end > recovery_point]
-    if unsynced:
+    if memory.epochs_are_lost or memory.epochs_are_absent:
+        memory.learn_epochs([*deleted, kept])
+    elif unsynced:
         memory.learn_epochs([*unsynced, kept])
+    if unsynced:
         try:
             memory.save_epochs(until_offset)
         except DiskError as error:
