@@ -6,8 +6,10 @@ from contextlib import suppress
 
 import pytest
 
+from penstock.log.errors import CorruptSnapshot
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_replay import BATCHES_PER_STEP
+from penstock.log.producer_snapshot import decode_snapshot
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.world.errors import DiskError
@@ -241,6 +243,76 @@ def test_epochs_of_a_log_that_was_emptied_are_not_back_after_a_kill(disk: Memory
     append(opened.log, 3, epoch=2)  # of a leader that was elected uncleanly, say
     again = open_log(disk.after_kill()).log
     assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 15)]
+
+
+@pytest.mark.parametrize("power_loss", [None, *range(16)])
+def test_the_epoch_below_the_start_survives_a_crash_in_a_cut_to_the_start(
+    power_loss: int | None,
+) -> None:
+    """Records below the start are lost in it if they were not synced. The epoch of the last one is
+    known if the producers are; no older one is: it would have the log cut below its start.
+    """
+    kept = 0
+    for crash_at in range(CALLS_MAX):
+        disk = MemoryDisk()
+        log = open_log(disk).log
+        append(log, 2, epoch=1, producer=7)
+        append(log, 6, epoch=2, producer=7)
+        log.roll()
+        append(log, 2, epoch=3, producer=7)
+        append(log, 2, epoch=5, producer=7)
+        log.advance_start(Offset(11))
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        try:
+            log.truncate_to(Offset(11))
+        except Crashed:
+            left = left_by(disk, power_loss)
+            is_kept = is_snapshot(left, "/data/orders-0/00000000000000000011.snapshot")
+            latest = open_log(left).log.epochs.latest
+            assert latest == 5 or (latest is None and not is_kept), crash_at
+            kept += is_kept
+        else:
+            break
+    assert 12 < crash_at < CALLS_MAX - 1
+    assert kept > 5
+
+
+def is_snapshot(disk: MemoryDisk, path: str) -> bool:
+    """Whether there is one that can be read."""
+    with suppress(CorruptSnapshot):
+        return disk.exists(path) and bool(decode_snapshot(disk.read(path)))
+    return False
+
+
+@pytest.mark.parametrize("power_loss", [None, *range(8)])
+def test_the_epoch_below_the_start_survives_a_crash_as_a_first_batch_comes_from_below_it(
+    power_loss: int | None,
+) -> None:
+    for crash_at in range(CALLS_MAX):
+        disk = MemoryDisk()
+        log = open_log(disk).log
+        append(log, 3, epoch=1)
+        append(log, 3, epoch=2)
+        log.advance_start(Offset(4))
+        log.truncate_to(Offset(4))
+        log.sync()
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        try:
+            run = make_batch(3, 3, epoch=2).view
+            log.append_run(run, leader_epoch=LeaderEpoch(2), now_ms=NOW_MS)
+        except Crashed:
+            again = open_log(left_by(disk, power_loss)).log
+            assert again.epochs.latest == 2, crash_at
+        else:
+            break
+    assert 9 < crash_at < CALLS_MAX - 1
+
+
+def left_by(disk: MemoryDisk, power_loss: int | None) -> MemoryDisk:
+    """After a kill, or a loss of power by a seed."""
+    if power_loss is None:
+        return disk.after_kill()
+    return disk.after_power_loss(random.Random(power_loss))
 
 
 def stopped_once(disk: MemoryDisk, *, times: int) -> Opened:

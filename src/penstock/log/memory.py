@@ -39,6 +39,7 @@ class LogMemory:
         "_epochs_path",
         "_last_saved",
         "_saved_epochs",
+        "_stored_epochs",
         "epochs",
         "epochs_are_absent",
         "epochs_are_lost",
@@ -70,6 +71,7 @@ class LogMemory:
         self.epochs_are_lost = False  # the file cannot be read: `relearn_epochs`
         self.epochs_are_absent = False  # there is no file, as in a log that was never synced
         self.epochs = self._read_epochs()
+        self._stored_epochs = self.epochs.entries  # before `load` drops what it cannot confirm
 
     def take_up(self, batch: BatchView, segment: Segment) -> None:
         """Applies a batch that is now in `segment` to producers and epochs."""
@@ -173,6 +175,17 @@ class LogMemory:
                 self._take_up_epoch(header)
         self.epochs.unsaved = True  # the file may be one that cannot be read
         self.epochs_are_lost = False
+
+    def recall_epoch_below(self, start_offset: Offset) -> None:
+        """The log, whose records below its start are gone, knows the epoch of the last of them if
+        the file has an entry for just that one, and none if not: an entry of an earlier one may be
+        older than the records between the two.
+        """
+        last_deleted = Offset(start_offset - 1)
+        self.epochs.clear()
+        for entry in self._stored_epochs:
+            if entry.start_offset == last_deleted:
+                self.epochs.assign(entry.epoch, last_deleted)
 
     def learn_epochs(self, segments: list[Segment]) -> None:
         """Corrects the epochs by the batches of `segments`, as far as these can be read: the file

@@ -513,6 +513,9 @@ class PartitionLog:
         if moves_up:
             self._save_start(offset)
         if kept is not None:
+            # First: after a crash the snapshot tells that the file has the epoch below the offset.
+            self._memory.epochs.truncate_start(offset)
+            self._memory.save_epochs(offset)
             keep_producers(self._memory, self._durability, kept, offset=offset)
         try:
             remove_all(
@@ -608,7 +611,12 @@ class PartitionLog:
         start_offset = self.start_offset
         if self.end_offset < start_offset:
             kept = self._memory.producers_at(start_offset)
-            self._drop_all(start_offset, known_until=FIRST_OFFSET, kept=kept)
+            known_until = FIRST_OFFSET
+            if kept is not None:
+                # The log had reached its start, so the file may know the epoch below it.
+                known_until = start_offset
+                self._memory.recall_epoch_below(start_offset)
+            self._drop_all(start_offset, known_until=known_until, kept=kept)
         self._memory.settle(self.segments, end_offset=self.end_offset)
         self.producers.expire(self._now_ms)
         if self.recovery.clean and self.recovery.segments_scanned == 0:

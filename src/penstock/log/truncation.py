@@ -166,7 +166,7 @@ def begin_anew(
     memory.producers.clear(offset)
     memory.epochs.truncate_end(known_until)
     # Those on disk would be believed after a crash: recovery cuts only those above the offset.
-    memory.save_epochs(offset)
+    memory.save_epochs(known_until)
 
 
 def _remove_indexes(segments: Segments, durability: Durability, *, first: int) -> None:
