@@ -5,6 +5,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import sys
 import termios
@@ -20,6 +21,7 @@ Drawing = Callable[[int, int], RenderableType]  # of a width and a height
 KEYS_READ_MAX = 64
 ENDING_KEYS = b"qQ"
 END_OF_INPUT = b"\x04"  # Ctrl-D
+CONTROL_CHARACTERS = 6  # their place among the attributes of a terminal
 
 
 class Screen:
@@ -40,9 +42,12 @@ class Screen:
         self.live.update(self._drawing(width, height), refresh=True)
 
     def take_keys(self) -> None:
-        pressed = os.read(sys.stdin.fileno(), KEYS_READ_MAX)
+        fd = sys.stdin.fileno()
+        pressed = os.read(fd, KEYS_READ_MAX)
+        if not pressed and not select.select([fd], [], [], 0)[0]:
+            return  # Ctrl-C has dropped what was there: the terminal has not ended
         if not pressed or any(key in ENDING_KEYS + END_OF_INPUT for key in pressed):
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            asyncio.get_running_loop().remove_reader(fd)
             self.ended.set()
 
 
@@ -64,13 +69,20 @@ def full_screen() -> Iterator[Screen]:
 
 @contextmanager
 def _keys_at_once(screen: Screen) -> Iterator[None]:
-    """Keys come when they are pressed, and are not shown. Ctrl-C stays a signal."""
+    """Keys come when they are pressed, and are not shown. Ctrl-C stays a signal.
+
+    A read that finds none returns at once: Ctrl-C makes the terminal drop the keys that were not
+    read yet, and the loop would wait for the next one with all that it has to do.
+    """
     if not sys.stdin.isatty():
         yield
         return
     loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)
+    at_once = termios.tcgetattr(fd)
+    at_once[CONTROL_CHARACTERS][termios.VMIN] = 0
+    termios.tcsetattr(fd, termios.TCSANOW, at_once)
     loop.add_reader(fd, screen.take_keys)
     try:
         yield
