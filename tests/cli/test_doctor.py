@@ -2,12 +2,14 @@
 that it prints mend what they are printed for.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from penstock.spark.sink.options import DECISION_TOPIC
 from penstock.testing import Broker
 from rig.cluster_questions import until
 from rig.command import Outcome
@@ -15,6 +17,8 @@ from rig.dialogue import Dialogue
 from rig.examined import Examined
 from rig.hanging import leave_hanging, talk_with
 from rig.reassigning import create_on
+from rig.sink_output import cluster_at
+from rig.sink_shell import SinkShell, claimed
 from rig.transaction_dialogue import TransactionDialogue
 
 Run = Callable[..., Outcome]
@@ -337,10 +341,19 @@ def test_a_prepared_transaction_that_was_given_up_is_aborted(
     assert examined.status("transactions", "--open-for 0s") == "pass"
 
 
+async def claim_sink(bootstrap: str, sink: str, *, run_id: str) -> None:
+    """What a query does before its tasks write."""
+    async with cluster_at(bootstrap) as cluster:
+        shell = SinkShell(cluster=cluster, sink=sink, topic=sink, decision_topic=DECISION_TOPIC)
+        await shell.decisions.make()
+        await claimed(shell, run_id)
+
+
 def test_what_a_sink_has_left_open_is_ended_with_its_decisions(
     examined: Examined, penstock: Broker
 ) -> None:
     dialogue = Dialogue(penstock.bootstrap, "orders")
+    asyncio.run(claim_sink(penstock.bootstrap, "orders", run_id="f00d"))
     talk = TransactionDialogue(dialogue)
     producer = talk.producer(".f00d.0.0.0.1")
     talk.init(producer, version=6, enable2_pc=True)

@@ -33,10 +33,11 @@ class SinkShell:
     sink: str
     topic: str
     two_phase: bool = True
+    decision_topic: str = DECISIONS
 
     @property
     def decisions(self) -> DecisionTopic:
-        return DecisionTopic(cluster=self.cluster, name=DECISIONS)
+        return DecisionTopic(cluster=self.cluster, name=self.decision_topic)
 
     def carrier(self) -> Carrier:
         return Carrier(self.cluster, self.sink, self.decisions, two_phase=self.two_phase)
