@@ -40,6 +40,7 @@ again.option("checkpointLocation", {checkpoint!r}).start().awaitTermination()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_client_of_connect_takes_the_first_steps_and_is_told_what_it_cannot_have(
     connect_server: ConnectServer,
