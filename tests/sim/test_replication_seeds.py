@@ -15,6 +15,7 @@ FOUND_BY = {
     ReplicationFlaw.EPOCHS_NOT_CUT: (range(2), "epoch list"),
     ReplicationFlaw.WIPED_TAKEN_FOR_CLEAN: (range(57, 60), "acked record"),
     ReplicationFlaw.EPOCH_KEPT_BY_NEW_INCARNATION: (range(2), "two leaders in epoch"),
+    ReplicationFlaw.EPOCH_GIVEN_TWICE: (range(2), "two leaders ack in epoch"),
     ReplicationFlaw.ELIGIBLE_KEPT: (range(30, 33), "acked record would be lost"),
     ReplicationFlaw.TRUNCATION_SKIPPED: (range(2), ""),
     ReplicationFlaw.WATERMARK_TOO_EARLY: (range(3, 5), ""),

@@ -1,6 +1,6 @@
 """What holds in every run, whatever fails: checked at each step, on what the step touched.
 
-1. In one leader epoch one process leads.
+1. In one leader epoch one process leads, and one process acks.
 2. What one replica knows to be committed, every replica that knows the offset has.
 3. A leader has everything that earlier epochs have committed, unless it was elected although nobody
    was left who had it: then it is marked as recovering, and acks do not wait for syncs.
@@ -19,13 +19,16 @@ from penstock.sim.replication.violation import Violation
 
 
 class Checker:
-    def __init__(self, *, acks_wait_for_syncs: bool) -> None:
+    def __init__(self, *, acks_wait_for_syncs: bool, finds_second_leaders: bool = True) -> None:
+        """Without `finds_second_leaders` the second leader of an epoch is found by its acks."""
         self.acked = 0
         self.committed_end = Offset(0)
         self.leaders: dict[int, tuple[NodeId, int]] = {}  # node and broker epoch, by leader epoch
+        self.ackers: dict[int, tuple[NodeId, int]] = {}  # who has acked, likewise
         self.forgiven = 0  # elections that may have lost records
         self._forgiven_epoch = -1  # of the last one: what older leaders still do counts no more
         self._acks_wait_for_syncs = acks_wait_for_syncs
+        self._finds_second_leaders = finds_second_leaders
         # By base offset: what batch is committed, by its checksum, and in which epoch it was.
         self._committed: dict[Offset, tuple[int, int]] = {}
         self._holders: dict[int, set[NodeId]] = {}  # who has got a batch, by its checksum
@@ -43,7 +46,7 @@ class Checker:
     ) -> None:
         process = (node, broker_epoch)
         known = self.leaders.setdefault(epoch, process)
-        if known != process:
+        if known != process and self._finds_second_leaders:
             raise Violation(
                 f"two leaders in epoch {epoch}: node {known[0]} of broker epoch {known[1]} and "
                 f"node {node} of {broker_epoch}"
@@ -114,8 +117,24 @@ class Checker:
                     f"{offset} than epoch {known[1]} had committed"
                 )
 
-    def acks(self, offset: Offset, checksum: int, *, epoch: int, in_sync_min: int) -> None:
+    def acks(
+        self,
+        node: NodeId,
+        offset: Offset,
+        checksum: int,
+        *,
+        broker_epoch: int,
+        epoch: int,
+        in_sync_min: int,
+    ) -> None:
         self.acked += 1
+        process = (node, broker_epoch)
+        acker = self.ackers.setdefault(epoch, process)
+        if acker != process:
+            raise Violation(
+                f"two leaders ack in epoch {epoch}: node {acker[0]} of broker epoch {acker[1]} "
+                f"and node {node} of {broker_epoch}"
+            )
         if epoch < self._forgiven_epoch:
             return
         holders = self._holders.get(checksum, set())

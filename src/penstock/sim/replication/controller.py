@@ -170,7 +170,8 @@ class Controller:
                 self.eligible.discard(node)
         if node == self.leader:
             self.leader = NO_LEADER
-            self.leader_epoch += 1
+            if self._flaw is not ReplicationFlaw.EPOCH_GIVEN_TWICE:
+                self.leader_epoch += 1
         self.partition_epoch += 1
 
     def _set_in_sync(self, members: set[NodeId]) -> None:
@@ -210,8 +211,10 @@ class Controller:
         return last != NO_LEADER and self._directories[last] == self._named[last]
 
     def _lead(self, node: NodeId) -> None:
+        is_other = self._last_leader not in (NO_LEADER, node)
         self.leader = self._last_leader = node
-        self.leader_epoch += 1
+        if not is_other or self._flaw is not ReplicationFlaw.EPOCH_GIVEN_TWICE:
+            self.leader_epoch += 1
         self.partition_epoch += 1
         self.leaders_elected += 1
 

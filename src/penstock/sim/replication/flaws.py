@@ -11,6 +11,7 @@ class ReplicationFlaw(Enum):
     EPOCHS_NOT_CUT = "epochs-not-cut"  # with the records, when a log is cut
     WIPED_TAKEN_FOR_CLEAN = "wiped-taken-for-clean"  # a start with an empty disk
     EPOCH_KEPT_BY_NEW_INCARNATION = "epoch-kept-by-new-incarnation"  # of a broker that led
+    EPOCH_GIVEN_TWICE = "epoch-given-twice"  # when another node is elected
     ELIGIBLE_KEPT = "eligible-kept"  # over a change of min.insync.replicas
     TRUNCATION_SKIPPED = "truncation-skipped"  # records are appended to a log that diverges
     WATERMARK_TOO_EARLY = "watermark-too-early"  # followers are told the end of the log

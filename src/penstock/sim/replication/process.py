@@ -470,8 +470,10 @@ class Process:
                 acked, self.acked = self.acked, []
                 for ack in acked:
                     self._checker.acks(
+                        self.node_id,
                         ack.offset,
                         ack.checksum,
+                        broker_epoch=self.broker_epoch,
                         epoch=replica.leader_epoch,
                         in_sync_min=replica.followers.in_sync_min,
                     )

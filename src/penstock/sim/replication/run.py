@@ -125,7 +125,11 @@ class Run:
         self._changes_minimum = draw.random() < 0.3
         self._wipes = draw.random() < 0.3
         self._calm_away = NodeId(draw.randrange(NODE_COUNT)) if draw.random() < 0.2 else None
-        self.checker = Checker(acks_wait_for_syncs=self._fsync)
+        self.checker = Checker(
+            acks_wait_for_syncs=self._fsync,
+            # This bug is for the check of acks; at the election it would be found before that.
+            finds_second_leaders=flaw is not ReplicationFlaw.EPOCH_GIVEN_TWICE,
+        )
         self.controller = Controller(NODE_COUNT, in_sync_min=in_sync_min, flaw=flaw)
         self._disks = [ReplicaDisk(node) for node in range(NODE_COUNT)]
         self._next_directory = NODE_COUNT
