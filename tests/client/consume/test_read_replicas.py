@@ -21,6 +21,7 @@ from penstock.client.network.channel import Channel
 from penstock.client.network.cluster import Cluster, ClusterRules, Lane
 from penstock.client.network.errors import ClientError, ConnectionLost, TimedOut
 from penstock.client.network.routing import BrokerView, ClusterView, PartitionView, TopicView
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.fetch import (
@@ -199,3 +200,42 @@ def test_replica_that_lost_a_connection_is_asked_again_and_one_that_is_late_is_n
     asked = asyncio.run(polled(cluster))
     assert asked[:2] == [(LEADER, "near"), (NEAR, "near")]
     assert ((NEAR, "near") in asked[2:]) == is_asked_again
+
+
+def refused(code: ErrorCode) -> FetchResponse:
+    told = PartitionData(partition_index=0, error_code=code, records=None)
+    topic = FetchableTopicResponse(topic="t", topic_id=ID, partitions=[told])
+    return FetchResponse(responses=[topic])
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [ConnectionLost("reset"), TimedOut("late"), refused(ErrorCode.KAFKA_STORAGE_ERROR)],
+    ids=["connection lost", "late", "bad disk"],
+)
+def test_leader_is_read_when_every_fetch_from_the_replica_it_names_fails(
+    failure: FetchResponse | ClientError,
+) -> None:
+    def answer(node: NodeId, rack: str) -> FetchResponse | ClientError:
+        if node == NEAR:
+            return failure
+        return fetched(replica=NEAR if rack else -1)
+
+    cluster = AnsweringCluster(answer, reached={LEADER, NEAR}, backoff_ms=1)
+    asked = asyncio.run(polled(cluster))
+    assert asked.count((NEAR, "near")) <= 2
+    assert (LEADER, "") in asked  # who does not know the rack sends records
+
+
+def test_replica_that_failed_once_is_read_again() -> None:
+    failures = [refused(ErrorCode.KAFKA_STORAGE_ERROR)]
+
+    def answer(node: NodeId, rack: str) -> FetchResponse | ClientError:
+        if node == NEAR and failures:
+            return failures.pop()
+        return fetched(replica=NEAR if node == LEADER and rack else -1)
+
+    cluster = AnsweringCluster(answer, reached={LEADER, NEAR}, backoff_ms=1)
+    asked = asyncio.run(polled(cluster))
+    assert asked.count((NEAR, "near")) > 2
+    assert (LEADER, "") not in asked

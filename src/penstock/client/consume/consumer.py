@@ -9,7 +9,7 @@ no `await`, so what it saw is still true when it acts.
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -43,6 +43,7 @@ from penstock.wire.messages.fetch import FetchRequest, FetchResponse
 RECORDS_AT_ONCE = 500
 LOOK_UP_PAUSE_MS = 1_000
 READ_REPLICA_MS = 300_000
+REPLICA_FAILURES_MAX = 2  # in a row, of one partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ class ConsumerRules:
     reset: Reset = Reset.LATEST
     prefetched_bytes_max: int = 64 * MIB
     request_ms_max: int = 30_000
-    replica_retry_ms: int = 60_000  # after which a replica that was not reached is tried again
+    replica_retry_ms: int = 60_000  # then a replica that failed or was not reached is tried again
 
 
 class Consumer:
@@ -263,13 +264,15 @@ class Consumer:
                 self._fetch(node, channel, cursors)
 
     def _fetched_from(self, cursor: Cursor, *, now_ms: int) -> NodeId | None:
-        """The replica that the leader named, or the leader while that one cannot be reached: a
-        connection to it is then tried beside the fetches, now and then.
+        """The replica that the leader named, or the leader while that one fails or is out of reach:
+        a connection to it is then tried beside the fetches, now and then.
         """
         view = self.cluster.view
         replica = named_replica(cursor, view, now_ms=now_ms)
         if replica is None:
             cursor.read_replica = None
+            return view.leader_of(cursor.partition)
+        if cursor.read_replica is not None and cursor.read_replica.is_avoided:
             return view.leader_of(cursor.partition)
         retry_at_ms = self._unreachable.get(replica)
         if retry_at_ms is None:
@@ -315,6 +318,8 @@ class Consumer:
             for result in outcome(answer.result(), asked, self.cluster.view, self.rules.fetch):
                 match result:
                     case FetchSucceeded():
+                        if _is_read_from(result.asked.cursor, node):
+                            result.asked.cursor.replica_failures = 0
                         self._cursors.fetched(result.data, move=result.asked.move)
                     case FetchRedirected():
                         self._redirected(result)
@@ -344,14 +349,27 @@ class Consumer:
         now_ms = self.cluster.clock.monotonic_ms()
         self._unreachable[replica] = now_ms + self.rules.replica_retry_ms
 
+    def _replica_failed(self, cursor: Cursor) -> None:
+        """The leader is asked, which may name the replica again: it does not know that its disk or
+        its connections fail. From the second time in a row on the leader is read for a while.
+        """
+        cursor.replica_failures += 1
+        if cursor.read_replica is None or cursor.replica_failures < REPLICA_FAILURES_MAX:
+            cursor.read_replica = None
+            return
+        until_ms = self.cluster.clock.monotonic_ms() + self.rules.replica_retry_ms
+        cursor.read_replica = replace(cursor.read_replica, is_avoided=True, until_ms=until_ms)
+
     def _failed(self, node: NodeId, failed: FetchFailed) -> None:
         cursor, partition, code = failed.asked.cursor, failed.asked.partition, failed.code
         if self._cursors.by_partition.get(partition) is not cursor:
             return  # given back meanwhile
         if _is_read_from(cursor, node):
-            cursor.read_replica = None
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                cursor.read_replica = None
                 code = ErrorCode.OFFSET_NOT_AVAILABLE  # there: the leader knows where the log ends
+            else:
+                self._replica_failed(cursor)
         refused = Refused(code, f"{partition} at offset {failed.asked.position}")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not self._cursors.out_of_range(partition, move=failed.asked.move):

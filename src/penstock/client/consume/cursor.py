@@ -37,6 +37,7 @@ class ReadReplica:
     node: NodeId
     leader_epoch: LeaderEpoch
     until_ms: int  # then the leader is asked again: there may be a nearer one
+    is_avoided: bool = False  # it failed: the leader is read in its place
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class Cursor:
     fetching: bool = False
     retry_at_ms: int = 0
     read_replica: ReadReplica | None = None  # None: it is read from its leader
+    replica_failures: int = 0  # fetches from read replicas that failed since one succeeded
 
 
 class Cursors:
