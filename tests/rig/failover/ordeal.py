@@ -19,6 +19,7 @@ from rig.cluster_questions import active_controller
 from rig.failover.acked_records import NoProgress
 from rig.failover.cluster import BRISK_SESSIONS, ReplicatedCluster
 from rig.failover.load import LedgerLoad
+from rig.failover.many_segments import SEGMENT_BYTES, ManySegments
 from rig.failover.producers import ALL
 from rig.failover.proof import faults_at_the_end
 from rig.failover.questions import (
@@ -27,11 +28,11 @@ from rig.failover.questions import (
     partition_states,
     until_in_sync,
 )
-from rig.failover.truncations import RecordsAhead, Truncation, end_of_epoch
+from rig.failover.truncations import Truncation, end_of_epoch
 
 TOPIC = "ledger"
 PARTITIONS = 6
-TOPIC_SETTINGS = {"segment.bytes": str(1024 * 1024)}  # the least: logs of several segments
+TOPIC_SETTINGS = {"segment.bytes": str(SEGMENT_BYTES)}  # the least: logs of several segments
 HURRIED = 0.3  # of the faults strike while the cluster is not yet whole again
 DOWN_SECONDS_MAX = 2.0
 STAGGER_SECONDS_MAX = 1.0  # between starts of nodes that were killed together
@@ -113,7 +114,7 @@ class FailoverOrdeal:
         self._topic = topic
         self._random = random.Random(seed)
         self._start_seconds = FIRST_START_SECONDS
-        self._ahead = RecordsAhead(partitions=PARTITIONS)
+        self._ahead = ManySegments("ahead", partitions=PARTITIONS)
         create_replicated(cluster, topic, partitions=PARTITIONS, settings=TOPIC_SETTINGS)
         self._load = LedgerLoad(
             cluster.bootstrap, topic, partitions=PARTITIONS, rate=rate, java=java, acks=acks

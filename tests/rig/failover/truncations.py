@@ -1,10 +1,9 @@
-"""A leader gets ahead of its followers, so far that it takes a while to cut off what only it has.
+"""Whether a node was killed in the middle of a truncation.
 
-`RecordsAhead` writes what is cut off later: many segments, with acks of 1, while the followers
-stand still. `Truncation` looks at the files of the partition, when the former leader runs again:
-they say when the cut has begun, and of a node that was killed whether it was in the middle of it.
-Penstock and Apache Kafka both rename the segments one after the other, the last one first, and
-shorten the one that stays at the end.
+`Truncation` looks at the files of a partition, when a former leader runs again that was far ahead
+of its followers (`ManySegments`): they say when the cut has begun, and of a node that was killed
+whether it was in the middle of it. Penstock and Apache Kafka both rename the segments one after the
+other, the last one first, and shorten the one that stays at the end.
 """
 
 import time
@@ -12,64 +11,18 @@ from contextlib import closing
 from pathlib import Path
 
 from penstock.model.error import ErrorCode
-from penstock.records.build import build_batch
-from penstock.records.record import Record
 from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from penstock.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from rig.cluster_questions import ClusterOfProcesses, until
 from rig.dialogue import Dialogue
-from rig.failover.acked_records import AckedRecords
 from rig.failover.questions import leader_of
 from rig.failover.replica_logs import batches_in
 
-SEGMENTS_AHEAD = 40
-# A batch fills the most of a segment of 1 MiB, so that the next one begins another.
-RECORDS_A_BATCH, RECORD_BYTES = 9, 100_000
-TIMEOUT_MS = 10_000
 BEGUN_SECONDS_MAX = 60.0  # from the start of a node until it truncates
 LOOK_SECONDS = 0.0002
-
-
-class RecordsAhead:
-    """Those of all partitions; a follower may have some of them, so that their outcome is open."""
-
-    def __init__(self, *, partitions: int) -> None:
-        self.records = AckedRecords("ahead", partitions=partitions)
-
-    def write(self, address: str, topic: str, partition: int) -> bool:
-        """Whether the node at this address leads the partition, and has taken them."""
-        with closing(Dialogue(address, topic)) as dialogue:
-            for _ in range(SEGMENTS_AHEAD):
-                data = PartitionProduceData(index=partition, records=self._batch(partition))
-                request = ProduceRequest(
-                    acks=1,
-                    timeout_ms=TIMEOUT_MS,
-                    topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-                )
-                reply = dialogue.exchange(request, version=9)
-                if reply.responses[0].partition_responses[0].error_code != ErrorCode.NONE:
-                    return False
-        return True
-
-    def _batch(self, partition: int) -> bytes:
-        """Numbers of this partition; those between them are passed over."""
-        start, partitions = self.records.sent, self.records.partitions
-        self.records.was_sent(start + RECORDS_A_BATCH * partitions)
-        now_ms = int(time.time() * 1000)
-        return build_batch(
-            [
-                Record(
-                    key=None,
-                    value=b"ahead:%d:" % number + bytes(RECORD_BYTES),
-                    timestamp_ms=now_ms,
-                )
-                for number in range(start + partition, self.records.sent, partitions)
-            ]
-        )
 
 
 class Truncation:
