@@ -5,14 +5,21 @@
 Three processes, partitions with three replicas, min.insync.replicas=2; idempotent producers of
 confluent-kafka, kafka-python and Java with acks of all. In random order: SIGKILL of a leader, of
 the active controller, of another node, of two at once, of all, of a leader that is ahead of its
-followers and again in the middle of its truncation, of a node that starts and recovers; SIGSTOP for
-longer than the session; a node whose log.dirs were wiped while it was down. Three of ten faults
-strike before the cluster is whole again after the last one.
+followers and again in the middle of its truncation, of a node and again in the middle of its
+recovery and once or twice more at any moment of its start; SIGSTOP for longer than the session; a
+node whose log.dirs were wiped while it was down. Three of ten faults strike before the cluster is
+whole again after the last one, but for those that need all replicas in sync.
 
 A leader gets 40 segments ahead of followers that stand still, so that it takes a while to cut them
 off. The kill comes when the first of them is gone, and counts if records that were to be cut off
 are still there; else all of it is done again, five times at most. A run without any such kill has
 failed.
+
+Nor does a recovery take long, so 40 segments are written to a partition, and acked by all replicas,
+before a node is killed that is to recover. Its start scans them, since they lie above its recovery
+point. The second kill comes when it has opened one of the first half (Apache Kafka: has logged that
+it recovers it), and counts if the node has not logged then that all logs are recovered; else it is
+started and killed again, five times at most. A run without any such kill has failed, too.
 
 At the end every record that was sent must be acked: clients try for half an hour, longer than any
 fault lasts. Every acked record must be there once, at the offset that was acked, the records of

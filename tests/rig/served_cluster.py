@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,16 @@ class NodeProcess:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+
+    def has_open(self, path: Path) -> bool:
+        """Whether it has this file open now; False once it has ended."""
+        descriptors = Path(f"/proc/{self.pid}/fd")
+        with suppress(OSError):  # the process has ended
+            for name in os.listdir(descriptors):
+                with suppress(OSError):  # it was closed meanwhile
+                    if os.readlink(descriptors / name) == str(path):
+                        return True
+        return False
 
     def logged(self) -> str:
         return self.log.read_text("utf-8", "replace") if self.log.exists() else ""

@@ -10,6 +10,7 @@ Nodes reach each other by listeners of their own, which can have relays in front
 `relays.py`).
 """
 
+import re
 import shutil
 import signal
 import subprocess
@@ -54,16 +55,21 @@ class Software(Protocol):
 
     name: str
     ready: str  # what a node logs when it serves
+    recovered: re.Pattern[str]  # what it logs before, when all logs of partitions are recovered
 
     def format(self, properties: Path) -> None:
         """The directories that are not formatted yet."""
 
     def command(self, properties: Path) -> list[str]: ...
 
+    def has_begun_to_scan(self, segment: Path, node: NodeProcess, *, logged: str) -> bool:
+        """Whether a node that starts, and has logged this since, has come to the segment."""
+
 
 class PenstockSoftware:
     name = "penstock"
     ready = PENSTOCK_READY
+    recovered = re.compile(r"recovery segments_scanned=")
 
     def format(self, properties: Path) -> None:
         command = [PENSTOCK, "storage", "format", "--ignore-formatted", "--cluster-id", CLUSTER_ID]
@@ -72,10 +78,15 @@ class PenstockSoftware:
     def command(self, properties: Path) -> list[str]:
         return [PENSTOCK, "serve", "--config", str(properties)]
 
+    def has_begun_to_scan(self, segment: Path, node: NodeProcess, *, logged: str) -> bool:
+        """Recovery opens a segment when it comes to it, and nothing does before."""
+        return node.has_open(segment)
+
 
 class KafkaSoftware:
     name = "kafka"
     ready = "Kafka Server started"
+    recovered = re.compile(r"Loaded \d+ logs in ")
 
     def __init__(self, jars: Path, *, heap_mib: int = 512, options: Sequence[str] = ()) -> None:
         self._jars = jars
@@ -90,6 +101,11 @@ class KafkaSoftware:
         small = self._java(properties.parent)
         java = [small[0], *self._options, *small[-4:]] if self._options else small
         return [*java, "kafka.Kafka", str(properties)]
+
+    def has_begun_to_scan(self, segment: Path, node: NodeProcess, *, logged: str) -> bool:
+        """It opens all segments of a log first, and logs each one that it comes to."""
+        log = f"partition={segment.parent.name}, dir={segment.parent.parent}"
+        return f"[LogLoader {log}] Recovering unflushed segment {int(segment.stem)}." in logged
 
     def _java(self, folder: Path) -> list[str]:
         return java_command(self._jars, heap_mib=self._heap_mib, folder=folder, log_level="INFO")

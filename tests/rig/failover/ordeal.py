@@ -19,7 +19,12 @@ from rig.cluster_questions import active_controller
 from rig.failover.acked_records import NoProgress
 from rig.failover.cluster import BRISK_SESSIONS, ReplicatedCluster
 from rig.failover.load import LedgerLoad
-from rig.failover.many_segments import SEGMENT_BYTES, ManySegments
+from rig.failover.many_segments import (
+    ACKS_OF_ALL,
+    ACKS_OF_LEADER,
+    SEGMENT_BYTES,
+    ManySegments,
+)
 from rig.failover.producers import ALL
 from rig.failover.proof import faults_at_the_end
 from rig.failover.questions import (
@@ -28,6 +33,7 @@ from rig.failover.questions import (
     partition_states,
     until_in_sync,
 )
+from rig.failover.recoveries import Recovery, unscanned
 from rig.failover.truncations import Truncation, end_of_epoch
 
 TOPIC = "ledger"
@@ -39,6 +45,7 @@ STAGGER_SECONDS_MAX = 1.0  # between starts of nodes that were killed together
 FIRST_START_SECONDS = 3.0  # a guess, until a start has been timed
 BEHIND_SECONDS = 0.5  # how long followers stand still, so that a leader is ahead of them
 AHEAD_ATTEMPTS_MAX = 5  # until a kill comes in the middle of a truncation
+RECOVERY_ATTEMPTS_MAX = 5  # the same of a recovery
 SESSION_SECONDS = int(BRISK_SESSIONS["broker.session.timeout.ms"]) / 1000
 
 
@@ -49,7 +56,7 @@ class Fault(Enum):
     TWO = "two nodes are killed at once"
     ALL = "all nodes are killed at once"
     AHEAD = "a leader is killed that is ahead of its followers, and again in the truncation"
-    STARTING = "a node is killed, and again as it starts and recovers"
+    STARTING = "a node is killed, again in the recovery of its logs, and again as it starts"
     PAUSED = "a node stands still for longer than its session"
     WIPED = "a node is killed and its log.dirs wiped, its metadata directory kept"
 
@@ -80,6 +87,7 @@ class OrdealReport:
     struck: Counter[Fault] = field(default_factory=Counter)
     kills: int = 0  # processes
     truncations: int = 0  # in the middle of which a node was killed
+    recoveries: int = 0  # the same
     acked: int = 0
     unplaced: int = 0  # acks of duplicates that named no offset
     open: int = 0  # records that were sent and not acked
@@ -90,7 +98,8 @@ class OrdealReport:
     def line(self) -> str:
         return (
             f"{self.struck.total()} faults, {self.kills} processes killed,"
-            f" {self.truncations} of them in the middle of a truncation; {self.acked:,} records"
+            f" {self.truncations} of them in the middle of a truncation,"
+            f" {self.recoveries} in the middle of a recovery; {self.acked:,} records"
             f" acked, {self.unplaced} of them without an offset, {self.open} open,"
             f" {len(self.faults)} broken promises"
         )
@@ -114,7 +123,8 @@ class FailoverOrdeal:
         self._topic = topic
         self._random = random.Random(seed)
         self._start_seconds = FIRST_START_SECONDS
-        self._ahead = ManySegments("ahead", partitions=PARTITIONS)
+        self._ahead = ManySegments("ahead", partitions=PARTITIONS, acks=ACKS_OF_LEADER)
+        self._unscanned = ManySegments("unscanned", partitions=PARTITIONS, acks=ACKS_OF_ALL)
         create_replicated(cluster, topic, partitions=PARTITIONS, settings=TOPIC_SETTINGS)
         self._load = LedgerLoad(
             cluster.bootstrap, topic, partitions=PARTITIONS, rate=rate, java=java, acks=acks
@@ -145,7 +155,9 @@ class FailoverOrdeal:
         self.report.faults += self._load.faults
         if self.report.struck[Fault.AHEAD] and not self.report.truncations:
             self.report.faults.append("no node was killed in the middle of a truncation")
-        promised = [*self._load.records, self._ahead.records]
+        if self.report.struck[Fault.STARTING] and not self.report.recoveries:
+            self.report.faults.append("no node was killed in the middle of a recovery")
+        promised = [*self._load.records, self._ahead.records, self._unscanned.records]
         self.report.faults += faults_at_the_end(
             self._cluster, self._topic, promised, partitions=PARTITIONS
         )
@@ -213,9 +225,32 @@ class FailoverOrdeal:
             self.report.truncations += 1
 
     def _kill_starting(self) -> None:
+        """First where it has much to scan: segments that all replicas have, of one partition."""
         [number] = self._some(1)
+        partition = self._random.randrange(PARTITIONS)
+        until_in_sync(self._cluster, self._topic)
+        leader = leader_of(self._cluster, self._topic, partition)
+        self._unscanned.write(self._cluster.addresses[leader], self._topic, partition)
         self._kill([number])
+        self._kill_recovering(number, partition)
         self._start_among_kills(number)
+
+    def _kill_recovering(self, number: int, partition: int) -> None:
+        """Done again where the kill came too late: a start leaves the same to the next one."""
+        node, software = self._cluster.nodes[number], self._cluster.software
+        for _ in range(RECOVERY_ATTEMPTS_MAX):
+            segments = unscanned(self._cluster.data(number) / f"{self._topic}-{partition}")
+            if not segments:
+                return
+            # Of the first half, so that there is more to scan behind it.
+            segment = self._random.choice(segments[: (len(segments) + 1) // 2])
+            recovery = Recovery(node, software, segment)
+            node.begin()
+            has_begun = recovery.until_begun()
+            self._kill([number])
+            if has_begun and not recovery.is_over():
+                self.report.recoveries += 1
+                return
 
     def _pause(self) -> None:
         number = self._leader() if self._random.random() < 0.5 else self._controller()
