@@ -25,7 +25,8 @@ At the end every record that was sent must be acked: clients try for half an hou
 fault lasts. Every acked record must be there once, at the offset that was acked, the records of
 each producer in order, and the three replicas equal, byte for byte, below the high watermark.
 `--acks 1` gives up what the rest relies on: then losses must be found, and records that clients
-gave up are only counted. Ctrl-C ends it after the fault that is under way.
+gave up are only counted. The result names the clients that took part: without Apache Kafka's jars
+the producer of Java does not. Ctrl-C ends it after the fault that is under way.
 """
 
 import argparse

@@ -13,7 +13,8 @@ many times, in random order, until the others have elected leaders:
     answers     what a leader answers to clients is lost, and soon it is cut off from all
 
 Meanwhile it is asked to write with acks of all, and must not ack. At the end the same must hold as
-in `failover_ordeal.py`. `--acks 1` gives it up, so that losses must be found.
+in `failover_ordeal.py`, and the result names the clients that took part. `--acks 1` gives it up,
+so that losses must be found.
 """
 
 import os

@@ -29,6 +29,11 @@ class LedgerLoad:
         return [producer.records for producer in self._producers]
 
     @property
+    def clients(self) -> str:
+        """Those that take part: not every machine has Java."""
+        return ", ".join(producer.client for producer in self._producers)
+
+    @property
     def acked(self) -> int:
         return sum(one.count for one in self.records)
 

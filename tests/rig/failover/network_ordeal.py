@@ -54,6 +54,7 @@ class Cut(Enum):
 class NetworkReport:
     """How far it has come, and at the end what is wrong."""
 
+    clients: str = ""  # that have written
     cuts: Counter[Cut] = field(default_factory=Counter)
     probes: int = 0  # requests to leaders that were cut off
     refusals: Counter[str] = field(default_factory=Counter)  # what they answered
@@ -69,7 +70,7 @@ class NetworkReport:
             f"{self.cuts.total()} cuts, {self.probes} requests to leaders that were cut off,"
             f" answered with {dict(self.refusals)}; {self.acked:,} records acked,"
             f" {self.unplaced} of them without an offset, {self.open} open,"
-            f" {len(self.faults)} broken promises"
+            f" {len(self.faults)} broken promises; clients: {self.clients}"
         )
 
 
@@ -96,6 +97,7 @@ class NetworkOrdeal:
         self._load = LedgerLoad(
             cluster.bootstrap, TOPIC, partitions=PARTITIONS, rate=rate, java=java, acks=acks
         )
+        self.report.clients = self._load.clients
 
     def strike(self, cut: Cut) -> None:
         """The network is whole again when it returns; the cluster may not be in sync yet."""

@@ -84,6 +84,7 @@ def schedule(seed: int, *, kills: int, pauses: int, wipes: int) -> list[Fault]:
 class OrdealReport:
     """How far it has come, and at the end what is wrong."""
 
+    clients: str = ""  # that have written
     struck: Counter[Fault] = field(default_factory=Counter)
     kills: int = 0  # processes
     truncations: int = 0  # in the middle of which a node was killed
@@ -101,7 +102,7 @@ class OrdealReport:
             f" {self.truncations} of them in the middle of a truncation,"
             f" {self.recoveries} in the middle of a recovery; {self.acked:,} records"
             f" acked, {self.unplaced} of them without an offset, {self.open} open,"
-            f" {len(self.faults)} broken promises"
+            f" {len(self.faults)} broken promises; clients: {self.clients}"
         )
 
 
@@ -129,6 +130,7 @@ class FailoverOrdeal:
         self._load = LedgerLoad(
             cluster.bootstrap, topic, partitions=PARTITIONS, rate=rate, java=java, acks=acks
         )
+        self.report.clients = self._load.clients
 
     def strike(self, fault: Fault) -> None:
         """All nodes run again when it returns; they may not be in sync yet."""

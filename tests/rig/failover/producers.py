@@ -29,6 +29,7 @@ ALL = "all"
 
 
 class LedgerProducer(Protocol):
+    client: str  # the library, as reports name it
     records: AckedRecords
 
     def finish(self) -> None:
@@ -37,6 +38,8 @@ class LedgerProducer(Protocol):
 
 class Paced:
     """Sends `rate` records a second on a thread of its own."""
+
+    client: str
 
     def __init__(self, records: AckedRecords, *, rate: float) -> None:
         self.records = records
@@ -76,6 +79,8 @@ class Paced:
 
 class ConfluentLedgerProducer(Paced):
     """librdkafka."""
+
+    client = "confluent-kafka"
 
     def __init__(
         self,
@@ -141,6 +146,8 @@ class ConfluentLedgerProducer(Paced):
 
 
 class KafkaPythonLedgerProducer(Paced):
+    client = "kafka-python"
+
     def __init__(
         self, bootstrap: str, topic: str, records: AckedRecords, *, rate: float, acks: str = ALL
     ) -> None:
@@ -183,6 +190,8 @@ class KafkaPythonLedgerProducer(Paced):
 
 class JavaLedgerProducer:
     """A process; `tests/rig/java/LedgerProducer.java` tells by lines what was acked."""
+
+    client = "Java"
 
     def __init__(
         self,
