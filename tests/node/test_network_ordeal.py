@@ -1,6 +1,7 @@
 """A leader that the network cuts off acks nothing with acks of all, and nothing acked is lost.
 
-The nodes are in network namespaces that the program makes; `bench/network_ordeal.py` has more.
+The nodes are in network namespaces that the program makes, or have relays between them, which is
+what it does where namespaces are not allowed; `bench/network_ordeal.py` has more.
 """
 
 import os
@@ -24,10 +25,25 @@ def test_network_partition(cuts: str, tmp_path: Path) -> None:
     reason = refusal()
     if reason is not None:
         pytest.skip(f"needs network namespaces: {reason}")
-    options = ["--times", "1", "--cuts", cuts, "--seed", "14", "--logs", str(tmp_path)]
+    assert_nothing_is_lost("--cuts", cuts, "--logs", str(tmp_path))
+
+
+def test_network_partition_by_relays(tmp_path: Path) -> None:
+    """The same of nodes on one network, by each kind of cut that leaves the clients connected:
+    relays cannot cut them off.
+    """
+    cuts = "nodes,outwards,inwards"
+    # The producer of Java takes long to start, and is in the ordeal of namespaces.
+    assert_nothing_is_lost(
+        "--network", "relays", "--no-java", "--cuts", cuts, "--logs", str(tmp_path)
+    )
+
+
+def assert_nothing_is_lost(*options: str) -> None:
     paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
+    program = [sys.executable, "-m", "rig.failover.network_run", "--times", "1", "--seed", "14"]
     ended = subprocess.run(
-        [sys.executable, "-m", "rig.failover.network_run", *options],
+        [*program, *options],
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,
