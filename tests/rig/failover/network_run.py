@@ -30,7 +30,7 @@ from rig.failover.producers import java_producer_command
 
 NAMESPACES, RELAYS = "namespaces", "relays"
 PENSTOCK, KAFKA = "penstock", "kafka"
-ALL_CUTS = ",".join(cut.name.lower() for cut in Cut)
+CUTS_BY_RELAYS = (Cut.NODES, Cut.OUTWARDS, Cut.INWARDS)  # relays do not stand before clients
 
 
 def main() -> None:
@@ -41,6 +41,7 @@ def main() -> None:
         if reason is not None:
             told(f"relays in the place of network namespaces: {reason}")
             options.network = RELAYS
+    options.cuts = cuts_of(options)
     with ExitStack() as opened:
         folder = options.logs or Path(
             opened.enter_context(tempfile.TemporaryDirectory(prefix="penstock-network-"))
@@ -52,7 +53,7 @@ def main() -> None:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=10, help="each kind of cut")
-    parser.add_argument("--cuts", default=ALL_CUTS, help="kinds of them")
+    parser.add_argument("--cuts", help="kinds of them; all that the network can make by default")
     parser.add_argument("--broker", choices=(PENSTOCK, KAFKA), default=PENSTOCK)
     parser.add_argument("--network", choices=(NAMESPACES, RELAYS), default=NAMESPACES)
     parser.add_argument("--rate", type=float, default=100, help="records a second of each producer")
@@ -62,6 +63,20 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--no-java", action="store_true", help="without the Java producer")
     parser.add_argument("--logs", type=Path, help="a new folder for data and logs, which are kept")
     return parser.parse_args()
+
+
+def cuts_of(options: argparse.Namespace) -> list[Cut]:
+    by_name = {cut.name.lower(): cut for cut in Cut}
+    able = list(Cut) if options.network == NAMESPACES else list(CUTS_BY_RELAYS)
+    able_names = ", ".join(cut.name.lower() for cut in able)
+    if options.cuts is None:
+        return able
+    cuts = []
+    for name in options.cuts.split(","):
+        if by_name.get(name) not in able:
+            raise SystemExit(f"--cuts {name}: {options.network} can make {able_names}")
+        cuts.append(by_name[name])
+    return cuts
 
 
 def run(options: argparse.Namespace, folder: Path, opened: ExitStack) -> None:
@@ -85,9 +100,8 @@ def run(options: argparse.Namespace, folder: Path, opened: ExitStack) -> None:
         java=java,
         acks=options.acks,
     )
-    cuts = [Cut[name.upper()] for name in options.cuts.split(",")] * options.times
     try:
-        run_cuts(ordeal, cuts, told=told, seed=options.seed)
+        run_cuts(ordeal, options.cuts * options.times, told=told, seed=options.seed)
     except (NoProgress, AssertionError) as error:
         ordeal.report.faults.append(str(error))
     report = ordeal.finish()
