@@ -13,10 +13,12 @@ of a broker, so that it is fenced, and else for half a session or a little more:
     outwards    what it sends to the other nodes is lost
     inwards     what the other nodes send to it is lost
     alone       from the other nodes and from clients: the cluster is split into one and two
+    answers     what it answers to clients is lost, and half a second later it is cut off from all
 
 Some strikes come before the last one has been overcome. In the end what was written in must have
 come out, once, in the order of each key, and no transaction may be open. Where namespaces cannot be
-made, relays stand between the nodes. Five to ten minutes for each client.
+made, relays stand between the nodes, and clients are cut off from none: `alone` and `answers` are
+as `nodes`. Five to ten minutes for each client.
 """
 
 import argparse

@@ -22,7 +22,7 @@ from rig.cluster_questions import active_controller, until
 from rig.dialogue import Dialogue
 from rig.failover.cluster import BRISK_SESSIONS, ReplicatedCluster
 from rig.failover.namespaces import CLIENTS
-from rig.failover.network_ordeal import Cut, Network
+from rig.failover.network_ordeal import Cut, Network, cut_off
 from rig.failover.questions import partition_states
 
 DOWN_SECONDS_MAX = 1.5
@@ -100,7 +100,9 @@ class KilledNode:
         role = strike if isinstance(strike, Role) else self._random.choice(self._roles)
         self._down = self._in_role(role)
         if isinstance(strike, Cut):
-            self._cut(strike, self._down)
+            assert self._network is not None
+            others = [one for one in self._cluster.nodes if one != self._down]
+            cut_off(self._network, strike, self._down, others, clients=CLIENTS)
             self._cut_seconds = cut_sessions(self._random) * SESSION_SECONDS
             lasts = f"for {self._cut_seconds:.1f} s"
             self._told(f"node {self._down}, {role.value}, is cut off {lasts}: {strike.value}")
@@ -133,17 +135,6 @@ class KilledNode:
     def _kills(self) -> Iterator[Strike]:
         while True:
             yield self._random.choice(self._roles)
-
-    def _cut(self, cut: Cut, node: int) -> None:
-        assert self._network is not None
-        for other in self._cluster.nodes:
-            if other != node and cut is not Cut.INWARDS:
-                self._network.cut(node, other)
-            if other != node and cut is not Cut.OUTWARDS:
-                self._network.cut(other, node)
-        if cut is Cut.ALONE:
-            self._network.cut(node, CLIENTS)
-            self._network.cut(CLIENTS, node)
 
     def _in_role(self, role: Role) -> int:
         """A node that has it now; before there are groups or transactions, any node."""

@@ -6,12 +6,12 @@ Beside what holds after any ordeal, a leader that is cut off acks nothing with a
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Event, Thread
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from penstock.model.error import ErrorCode
 from penstock.records.build import build_batch
@@ -48,6 +48,36 @@ class Cut(Enum):
     INWARDS = "what the other nodes send to a leader is lost"
     ALONE = "a leader is cut off from the other nodes and from clients"
     ANSWERS = "what a leader answers to clients is lost, and soon it is cut off from all"
+
+
+def cut_off(
+    network: Network,
+    cut: Cut,
+    node: int,
+    others: Iterable[int],
+    *,
+    clients: int,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """One node, until the network is healed."""
+    match cut:
+        case Cut.NODES | Cut.OUTWARDS | Cut.INWARDS:
+            ends = [*others]
+        case Cut.ALONE:
+            ends = [*others, clients]
+        case Cut.ANSWERS:
+            # What is under way comes to all replicas, and its producer does not hear of it.
+            network.cut(node, clients)
+            wait(UNANSWERED_SECONDS)
+            network.cut(clients, node)
+            ends = [*others]
+        case _:
+            assert_never(cut)
+    for end in ends:
+        if cut is not Cut.INWARDS:
+            network.cut(node, end)
+        if cut is not Cut.OUTWARDS:
+            network.cut(end, node)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,20 +164,8 @@ class NetworkOrdeal:
 
     @contextmanager
     def _lost(self, cut: Cut, leader: int, others: list[int]) -> Iterator[None]:
-        ends = others
         try:
-            if cut is Cut.ALONE:
-                ends = [*others, self._clients]
-            elif cut is Cut.ANSWERS:
-                # What is under way comes to all replicas, and its producer does not hear of it.
-                self._network.cut(leader, self._clients)
-                time.sleep(UNANSWERED_SECONDS)
-                self._network.cut(self._clients, leader)
-            for other in ends:
-                if cut is not Cut.INWARDS:
-                    self._network.cut(leader, other)
-                if cut is not Cut.OUTWARDS:
-                    self._network.cut(other, leader)
+            cut_off(self._network, cut, leader, others, clients=self._clients)
             yield
         finally:
             self._network.heal()
