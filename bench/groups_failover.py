@@ -7,8 +7,9 @@ spoken by this program over at most 300 connections, and five consumers of confl
 a group of its own. Members send heartbeats as consumers do, and one of each group commits. In each
 round the node that coordinates most groups gets a SIGKILL. For each of its groups the time is taken
 from the kill to the first heartbeat that is answered well; a member that is told to join again, or
-is given another epoch or assignment, is counted, and so is a committed offset that went back. A
-consumer that commits nothing for two minutes, or does not end, makes it fail.
+is given another epoch or assignment, is counted, and so is a committed offset that went back.
+Connections are counted before the first kill and after each. A consumer that commits nothing for
+two minutes, or does not end, makes it fail.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -165,8 +167,20 @@ async def load_of(stack: AsyncExitStack, bootstrap: str, asked: argparse.Namespa
     )
 
 
-async def strike(cluster: ReplicatedCluster, groups: list[SpokenGroup]) -> dict[SpokenGroup, float]:
-    """Milliseconds from the kill to the first good answer, of each group of the killed node."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """What one kill brought about."""
+
+    taken: dict[SpokenGroup, float]  # ms to the first good answer, by group of the killed node
+    connections: int  # once all of these had it
+
+
+def connection_count() -> int:
+    """Of this process, whichever state they are in."""
+    return len(psutil.Process().net_connections("tcp"))
+
+
+async def strike(cluster: ReplicatedCluster, groups: list[SpokenGroup]) -> Struck:
     homes = {group: await group.coordinators.of(group.name) for group in groups}
     [(victim, _)] = Counter(homes.values()).most_common(1)
     struck = [group for group in groups if homes[group] == victim]
@@ -179,12 +193,13 @@ async def strike(cluster: ReplicatedCluster, groups: list[SpokenGroup]) -> dict[
         return group, (time.perf_counter() - killed) * 1000
 
     taken = dict(await asyncio.gather(*map(answered, struck)))
+    connections = connection_count()
     await asyncio.gather(*(group.check_offset() for group in struck))
     await asyncio.to_thread(cluster.nodes[victim].until_ended)
     await asyncio.to_thread(cluster.start, victim)
     for topic in (TOPIC, OFFSETS_TOPIC):
         await asyncio.to_thread(until_in_sync, cluster, topic)
-    return taken
+    return Struck(taken=taken, connections=connections)
 
 
 def show_round(number: int, taken: dict[SpokenGroup, float], console: Console) -> None:
@@ -209,11 +224,12 @@ async def run(cluster: ReplicatedCluster, asked: argparse.Namespace, console: Co
             await asyncio.to_thread(
                 until, "every real client commits", lambda: min(real.committed) > 0
             )
-            connections = len(psutil.Process().net_connections("tcp"))
-            console.print(f"{connections} connections, those of the real clients among them")
+            connections = [connection_count()]
             for number in range(1, asked.rounds + 1):
                 await asyncio.sleep(max(HEARTBEAT_SECONDS.values()))
-                show_round(number, await strike(cluster, load.groups), console)
+                struck = await strike(cluster, load.groups)
+                connections.append(struck.connections)
+                show_round(number, struck.taken, console)
             before = list(real.committed)
             await asyncio.to_thread(
                 until,
@@ -226,6 +242,10 @@ async def run(cluster: ReplicatedCluster, asked: argparse.Namespace, console: Co
         finally:
             await asyncio.to_thread(real.close)
         await load.close()
+    console.print(
+        f"{max(connections)} connections at most, those of the real clients among them: before the"
+        f" kills {connections[0]}, after each {', '.join(map(str, connections[1:]))}"
+    )
     disturbed = sum(group.disturbed for group in load.groups)
     back = sum(group.went_back for group in load.groups)
     console.print(
@@ -237,7 +257,12 @@ async def run(cluster: ReplicatedCluster, asked: argparse.Namespace, console: Co
         f" {real.stuck} did not end"
     )
     return not (
-        disturbed or back or lost or real.went_back or real.stuck or connections > CONNECTIONS_MAX
+        disturbed
+        or back
+        or lost
+        or real.went_back
+        or real.stuck
+        or max(connections) > CONNECTIONS_MAX
     ) and set(load.answers) == {"NONE"}
 
 
