@@ -3,12 +3,14 @@ of three nodes each takes; here the seed that is likely to find it is tried firs
 metadata are looked for with one replica of each partition.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.sim.cluster.coordination_flaws import late_markers
 from penstock.sim.cluster.flaws import COORDINATION, REPLICATION, ClusterFlaw
 from penstock.sim.cluster.run import run_seed
-from penstock.sim.cluster.scenario import draw, for_generation_1
+from penstock.sim.cluster.scenario import draw, for_coordinators, for_generation_1
 
 pytestmark = pytest.mark.alters_code
 
@@ -45,6 +47,8 @@ LIKELY_SEED = {
     ClusterFlaw.GUARD_DROPPED_EARLY: 63,
     ClusterFlaw.SEQUENCE_GAP_TAKEN: 0,
     ClusterFlaw.PARTITION_GIVEN_TWICE: 1,
+    ClusterFlaw.ABORTED_NOT_TOLD: 3,
+    ClusterFlaw.RECORDS_REVERSED: 0,
 }
 CHECKERS = {
     ClusterFlaw.REPLY_BEFORE_COMMIT: ("image", "lost operation"),
@@ -70,14 +74,16 @@ CHECKERS = {
     ClusterFlaw.DUPLICATE_TAKEN: ("duplicates",),
     ClusterFlaw.ELIGIBLE_NOT_ELECTED: ("health",),
     ClusterFlaw.OPEN_TRANSACTION_READ: ("aborted read",),
-    ClusterFlaw.RESULT_LOST: ("atomicity", "aborted read"),
-    ClusterFlaw.OFFSETS_NOT_LOADED: ("transaction offsets", "commits"),
+    ClusterFlaw.RESULT_LOST: ("atomicity",),
+    ClusterFlaw.OFFSETS_NOT_LOADED: ("transaction offsets",),
     ClusterFlaw.REPLY_FORGOTTEN: ("answers",),
     ClusterFlaw.MARKERS_NOT_RESUMED: ("stable offset",),
-    ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: ("aborted read", "atomicity"),
+    ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: ("aborted read",),
     ClusterFlaw.GUARD_DROPPED_EARLY: ("fencing",),
     ClusterFlaw.SEQUENCE_GAP_TAKEN: ("order",),
     ClusterFlaw.PARTITION_GIVEN_TWICE: ("two owners",),
+    ClusterFlaw.ABORTED_NOT_TOLD: ("transactions",),
+    ClusterFlaw.RECORDS_REVERSED: ("contents",),
 }
 
 
@@ -88,6 +94,14 @@ def test_a_planted_bug_is_found_by_its_checker(flaw: ClusterFlaw) -> None:
     told = (run_seed(seed, nodes=3, replicas=replicas, flaw=flaw).violation for seed in seeds)
     found = next((violation for violation in told if violation is not None), "nothing")
     assert found.startswith(tuple(f"{checker}:" for checker in CHECKERS[flaw]))
+
+
+def test_offsets_that_a_new_coordinator_leaves_out_are_missed_outside_of_transactions() -> None:
+    """By `commits`; where there are applications or members of groups, they notice first."""
+    scenario = replace(for_coordinators(draw(5, nodes=3)), applications=None, groups=())
+    violation = run_seed(5, scenario=scenario, flaw=ClusterFlaw.OFFSETS_NOT_LOADED).violation
+    assert violation is not None
+    assert violation.startswith("commits:")
 
 
 def test_markers_that_come_late_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,16 @@ from penstock.groups.consumer import advance
 from penstock.groups.consumer.member import ConsumerMember
 from penstock.groups.consumer.reconcile import reconcile
 from penstock.groups.replay import LatestRecords
+from penstock.log.partition_log import PartitionLog
 from penstock.machine.host import Host
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
-from penstock.records.batch import BatchView
+from penstock.records.batch import BatchView, whole_batch
+from penstock.records.build import build_batch
+from penstock.records.iterate import records_of
 from penstock.replication import leader, replica
 from penstock.replication.marker import Marker
+from penstock.replication.partition import Partition
 from penstock.replication.refused_sequences import RefusedSequences
 from penstock.sim.cluster.replication_flaws import Change
 from penstock.sim.errors import ProcessKilled
@@ -201,3 +205,30 @@ def partition_given_twice() -> list[Change]:
         return reconcile(member, **given)
 
     return [(advance, "reconcile", keep_and_take)]
+
+
+def aborted_not_told() -> list[Change]:
+    """Readers of committed records are not told which transactions were aborted."""
+    return [(PartitionLog, "aborted_within", lambda self, **_: [])]
+
+
+def records_reversed() -> list[Change]:
+    """A leader writes the records of a transactional batch in reverse order."""
+    append = Partition.append
+
+    def append_reversed(self: Partition, data: memoryview, **how: Any) -> Any:
+        batch = whole_batch(data)
+        if batch is not None and batch.is_transactional:
+            data = memoryview(reversed_batch(batch))
+        return append(self, data, **how)
+
+    def reversed_batch(batch: BatchView) -> bytearray:
+        return build_batch(
+            reversed([*records_of(batch)]),
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            transactional=True,
+        )
+
+    return [(Partition, "append", append_reversed)]

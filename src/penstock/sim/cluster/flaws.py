@@ -66,6 +66,8 @@ class ClusterFlaw(Enum):
     GUARD_DROPPED_EARLY = "guard-dropped-early"  # before the new producer epoch is committed
     SEQUENCE_GAP_TAKEN = "sequence-gap-taken"  # by a leader
     PARTITION_GIVEN_TWICE = "partition-given-twice"  # to members of a group
+    ABORTED_NOT_TOLD = "aborted-not-told"  # to readers of what is committed
+    RECORDS_REVERSED = "records-reversed"  # those of a transactional batch, by a leader
 
 
 class CannotBePlanted(PenstockError):
@@ -127,6 +129,8 @@ COORDINATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
     ClusterFlaw.GUARD_DROPPED_EARLY: coordination_flaws.guard_dropped_early,
     ClusterFlaw.SEQUENCE_GAP_TAKEN: coordination_flaws.sequence_gap_taken,
     ClusterFlaw.PARTITION_GIVEN_TWICE: coordination_flaws.partition_given_twice,
+    ClusterFlaw.ABORTED_NOT_TOLD: coordination_flaws.aborted_not_told,
+    ClusterFlaw.RECORDS_REVERSED: coordination_flaws.records_reversed,
 }
 
 
@@ -139,6 +143,9 @@ OF_GENERATION_1 = frozenset(
         ClusterFlaw.RESULT_LOST,
     }
 )
+# Those that are looked for with clients of `transactions` alone: with applications another check
+# would find them first.
+OF_TRANSACTORS = frozenset({ClusterFlaw.ABORTED_NOT_TOLD})
 
 
 def _changes(flaw: ClusterFlaw) -> list[Change]:

@@ -37,6 +37,7 @@ from penstock.sim.cluster.coordinated_clients import CommitterClient, Transactio
 from penstock.sim.cluster.flaws import (
     COORDINATION,
     OF_GENERATION_1,
+    OF_TRANSACTORS,
     REPLICATION,
     ClusterFlaw,
     planted,
@@ -59,6 +60,7 @@ from penstock.sim.cluster.scenario import (
     draw,
     for_coordinators,
     for_generation_1,
+    for_transactors,
 )
 from penstock.sim.entropy import stream
 from penstock.sim.errors import Violation
@@ -114,6 +116,8 @@ def run_seed(
         scenario = draw(seed, nodes=nodes, replicas=replicas, kinds=kinds, plain=plain)
         if flaw in OF_GENERATION_1:
             scenario = for_generation_1(scenario)
+        elif flaw in OF_TRANSACTORS:
+            scenario = for_transactors(scenario)
         elif flaw in COORDINATION:
             scenario = for_coordinators(scenario)
     simulation = ClusterSimulation(loop, scenario)

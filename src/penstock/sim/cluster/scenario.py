@@ -226,6 +226,20 @@ def for_generation_1(scenario: ClusterScenario) -> ClusterScenario:
     return replace(scenario, applications=plan, groups=())
 
 
+def for_transactors(scenario: ClusterScenario) -> ClusterScenario:
+    """The same faults for transactional producers alone."""
+    return replace(
+        scenario,
+        admins=0,
+        producers=0,
+        transactors=2,
+        committers=0,
+        applications=None,
+        groups=(),
+        pipelines=0,
+    )
+
+
 def with_moves(scenario: ClusterScenario) -> ClusterScenario:
     """The same, and partitions move. A replica that is copied must not be the only one that lacks
     something: no bits are flipped, and no directories wiped.
