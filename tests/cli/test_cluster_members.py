@@ -169,6 +169,8 @@ def test_the_last_voter_is_not_removed(run: Run, penstock: Broker) -> None:
     assert refused(run, "cluster remove-controller 1", penstock) == (
         "penstock: controller 1: The last voter cannot be removed.\n"
     )
+    voters = run("cluster quorum --json", bootstrap=penstock.nodes[1]).json()["voters"]
+    assert [one["id"] for one in voters] == [1]
 
 
 @pytest.mark.penstock(nodes=3)
