@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from penstock.cli import status
 from penstock.client.admin.moving import begin_moves, cancel_moves
 from penstock.client.admin.reassignments import list_reassignments
 from penstock.client.admin.replication_throttle import Move
@@ -21,7 +23,9 @@ from penstock.testing import Broker, running_broker
 from rig.client_cluster import run_with_cluster
 from rig.cluster_questions import until
 from rig.command import Outcome
+from rig.live_terminal import LiveTerminal
 from rig.reassigning import begin, create_on, ongoing, shown
+from rig.terminal import COLORS
 
 Run = Callable[..., Outcome]
 SLOW = 2_000  # bytes a second: a move of what a test writes takes minutes
@@ -79,6 +83,29 @@ def test_a_file_of_moves_is_done_and_watched_to_its_end(
     assert shown.text.count("complete") == 2
     assert throttles(run, "watched") == []
     assert run(f"partitions reassign {path}").lines == ["nothing to move: all partitions are there"]
+
+
+def test_a_watched_move_has_a_bar_on_a_terminal_that_grows_until_ctrl_c(
+    run: Run, cluster: Broker, tmp_path: Path
+) -> None:
+    create(cluster, "drawn", [1])
+    write(cluster, "drawn")
+    path = moves_file(tmp_path, "drawn", [2])
+    words = ["partitions", "reassign", str(path), "--throttle", "20000", "--watch"]
+    with LiveTerminal([*words, "--bootstrap", cluster.bootstrap]) as terminal:
+        until("the bar has grown", lambda: len(bars(terminal.received)) > 1)
+        terminal.press(b"\x03")
+        assert terminal.process.wait(60) == status.INTERRUPTED
+    assert all(copied < whole for copied, whole in bars(terminal.received))
+    cancelled = run("partitions reassign --cancel --topic drawn", bootstrap=cluster.bootstrap)
+    assert cancelled.lines == ["cancelled the move of drawn-0"], "it went on without a watcher"
+
+
+def bars(received: bytes) -> set[tuple[float, float]]:
+    """The kilobytes that were copied, and all of them, beside each bar that was drawn."""
+    drawn = COLORS.sub("", received.decode("utf-8", "replace"))
+    found = re.findall(r"copied: 0 of 1 partitions \S*━\S* +([\d.]+)/([\d.]+) kB", drawn)
+    return {(float(copied), float(whole)) for copied, whole in found}
 
 
 def test_a_watched_move_that_somebody_cancels_fails(
