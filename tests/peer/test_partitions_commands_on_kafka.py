@@ -116,6 +116,23 @@ def test_busy_partitions_are_found_and_balanced(run: Run, cluster: KafkaCluster)
         assert change["partition"] in {one["partition"] for one in directory["replicas"]}
 
 
+def test_what_moves_is_stopped_by_balance(run: Run, cluster: KafkaCluster, tmp_path: Path) -> None:
+    create_on(cluster.addresses[1], "stopped", [[1]])
+    write(cluster, "stopped")
+    path = tmp_path / "moves.json"
+    partitions = [{"topic": "stopped", "partition": 0, "replicas": [2]}]
+    path.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    assert run(f"partitions reassign {path} --throttle 2000").status == 0
+    assert throttled(run, "stopped") == 4
+    assert run("partitions balance --stop").lines == ["cancelled the move of stopped-0"]
+    assert throttled(run, "stopped") == 0
+    assert run("partitions balance --stop").err == (
+        "penstock: nothing to stop: no partition moves\n"
+    )
+    [told] = run("topics describe stopped --json").json()
+    assert told["partitions"][0]["replicas"] == [1]
+
+
 def test_a_plan_measures_what_a_partition_takes(run: Run, cluster: KafkaCluster) -> None:
     create_on(cluster.addresses[1], "measured", [[1]] * 4)
     writer = threading.Thread(target=write_for_a_while, args=(cluster, "measured"))
