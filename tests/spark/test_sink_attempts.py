@@ -20,7 +20,7 @@ from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.single_writes import give_up as give_up_write
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
-from penstock.spark.sink.task import Work, with_rows, write_attempt
+from penstock.spark.sink.task import Late, Work, with_rows, write_attempt
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 from rig.sink_shell import SinkShell, with_sink
@@ -42,7 +42,7 @@ async def tried(
     attempt: int = 0,
     unique: int = 0,
     late: bool = False,
-) -> Prepared | None:
+) -> Prepared | Late | None:
     options = SinkOptions(
         connection=ConnectionOptions(bootstrap="unused"), topic=topic or shell.topic
     )
@@ -65,7 +65,7 @@ def test_attempt_leaves_its_rows_open(node: ServedNode, topic: Topics) -> None:
 
     async def work(shell: SinkShell) -> None:
         prepared = await tried(shell, iter([ROWS]))
-        assert prepared is not None
+        assert isinstance(prepared, Prepared)
         [left] = await open_of_sink(shell.cluster, shell.sink)
         assert left.transactional_id == prepared.transactional_id
         async with shell.carrier() as carrier:
@@ -114,7 +114,7 @@ def test_attempt_that_fails_or_comes_late_withdraws_what_it_wrote(
     async def work(shell: SinkShell) -> object:
         with pytest.raises(RuntimeError, match="wrong"):
             await tried(shell, breaks())
-        assert await tried(shell, iter([ROWS]), attempt=1, late=True) is None
+        assert await tried(shell, iter([ROWS]), attempt=1, late=True) == Late()
         assert await open_of_sink(shell.cluster, shell.sink) == []
         async with shell.carrier() as carrier:
             return await carrier.carry_out(Look(attempt_of(shell, 1).transactional_id))
@@ -129,8 +129,8 @@ def test_id_of_an_attempt_that_is_under_way_is_not_written_under(
 ) -> None:
     async def work(shell: SinkShell) -> None:
         first, second = await tried(shell, iter([ROWS])), await tried(shell, iter([ROWS]))
-        assert first is not None
-        assert second is not None
+        assert isinstance(first, Prepared)
+        assert isinstance(second, Prepared)
         assert first.transactional_id != second.transactional_id
         async with shell.carrier() as carrier:
             await carrier.run(write_once(shell.driver("run"), [second]))
@@ -150,8 +150,8 @@ def test_second_attempt_of_a_stage_leaves_what_the_first_has_told(
         async with shell.carrier() as carrier:
             await carrier.run(claim(driver, 0, None))
             first = await tried(shell, iter([ROWS]), unique=4)
-            assert first is not None
-            assert await tried(shell, iter([ROWS]), unique=7) is not None
+            assert isinstance(first, Prepared)
+            assert isinstance(await tried(shell, iter([ROWS]), unique=7), Prepared)
             await carrier.run(decide(driver, 0, [first]))
         assert await open_of_sink(shell.cluster, shell.sink) == []
 

@@ -38,12 +38,16 @@ from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.record_change import Driver
-from penstock.spark.sink.task import Work, compute, numbers_of, with_rows, write_attempt
+from penstock.spark.sink.single_writes import given_up_by_another
+from penstock.spark.sink.task import Late, Work, compute, numbers_of, with_rows, write_attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written(WriterCommitMessage):
+    """What a task tells the driver; nothing is prepared where it had no rows, or came too late."""
+
     prepared: Prepared | None
+    is_late: bool = False
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -95,6 +99,9 @@ class BatchSink(DataSourceArrowWriter):
         if not self.once:
             batch_id = self.identity.batch_id
             run(decide_batch(self.options, driver, self.plan.known, batch_id, prepared))
+        elif any(one.is_late for one in written):
+            # This driver takes the decider's id only here and in `abort`: somebody else has.
+            raise given_up_by_another(self.sink)
         elif prepared:
             run(decide_write(self.options, driver, self.plan.known, prepared))
 
@@ -122,7 +129,7 @@ class BatchSink(DataSourceArrowWriter):
         own = first_attempt(self.sink, run_id, batch_id, task, two_phase=plan.two_phase)
         driver = plan.driver(self._claim(plan.place))
 
-        async def write(cluster: Cluster, work: Work) -> Prepared | None:
+        async def write(cluster: Cluster, work: Work) -> Prepared | Late | None:
             return await write_attempt(
                 cluster,
                 work,
@@ -131,7 +138,10 @@ class BatchSink(DataSourceArrowWriter):
                 is_late=lambda: self._is_late(cluster, plan, driver),
             )
 
-        return Written(prepared=await with_rows(work, write))
+        told = await with_rows(work, write)
+        if isinstance(told, Late):
+            return Written(prepared=None, is_late=True)
+        return Written(prepared=told)
 
     async def _is_late(self, cluster: Cluster, plan: Plan, driver: Driver) -> bool:
         if self.once:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from penstock.spark.sink.actions import Abort, Fence, Look, ReadLast, Seen, Write
 from penstock.spark.sink.completion import commit_all, lost_of
 from penstock.spark.sink.decision import Prepared, SinkRecord
+from penstock.spark.sink.errors import Superseded
 from penstock.spark.sink.flows import abort_given_up, decision_of, look_at, open_ids
 from penstock.spark.sink.names import decider_id
 from penstock.spark.sink.record_change import Driver, Flow, superseded, write_record
@@ -49,6 +50,16 @@ def give_up(driver: Driver) -> Flow[None]:
     yield Fence()
     last: SinkRecord | None = yield ReadLast()
     yield from abort_given_up(driver, last)
+
+
+def given_up_by_another(sink: str) -> Superseded:
+    """A task came late though the driver of its write has neither decided nor given up. Without
+    that task's rows nothing may be decided.
+    """
+    return Superseded(
+        f"sink {sink}: somebody gave this write up before it was decided, as `penstock transactions"
+        " abort --sink` does: none of its rows are written; write them again"
+    )
 
 
 def recover(driver: Driver, record: SinkRecord) -> Flow[int]:

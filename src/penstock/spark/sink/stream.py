@@ -32,7 +32,7 @@ from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.record_change import Driver
-from penstock.spark.sink.task import Work, compute, numbers_of, with_rows, write_attempt
+from penstock.spark.sink.task import Late, Work, compute, numbers_of, with_rows, write_attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         else:
             own = first_attempt(plan.sink, claim.run_id, batch_id, task, two_phase=plan.two_phase)
 
-            async def write(cluster: Cluster, work: Work) -> Prepared | None:
+            async def write(cluster: Cluster, work: Work) -> Prepared | Late | None:
                 await join_run(cluster, self.options, plan, driver, of_batch)
                 return await write_attempt(
                     cluster,
@@ -123,7 +123,8 @@ class StreamSink(DataSourceStreamArrowWriter):
                     ),
                 )
 
-            prepared = await with_rows(work, write)
+            written = await with_rows(work, write)
+            prepared = written if isinstance(written, Prepared) else None
         known = plan.known if work.partition == CLAIMING_PARTITION else None
         return Written(driver=driver, known=known, prepared=prepared)
 

@@ -57,6 +57,13 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """What a task has written nobody will ask for, and it has aborted that: its batch was decided
+    without it, or given up.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """A producer, and what has become of the first batch of each partition."""
 
@@ -111,10 +118,8 @@ async def write_attempt(
     *,
     two_phase: bool,
     is_late: Callable[[], Awaitable[bool]],
-) -> Prepared | None:
-    """Writes the rows and leaves them open; None when there were none, or when nobody will ask for
-    them because another attempt was quicker (`is_late`).
-    """
+) -> Prepared | Late | None:
+    """Writes the rows and leaves them open, unless it `is_late` then; None when there were none."""
     rules = TransactionRules(
         timeout_ms=work.options.timeout_ms,
         two_phase=two_phase,
@@ -138,7 +143,7 @@ async def write_attempt(
                 await _withdraw(producer)
                 raise
             await _withdraw(producer)
-            return None
+            return None if prepared is None else Late()
     raise Contended(
         f"transactional id {attempt.transactional_id}: {TRIES_MAX} attempts with this id"
         " are running"
