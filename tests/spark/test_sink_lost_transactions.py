@@ -2,18 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from penstock.client.admin.admin import Admin, NewTopic
 from penstock.client.admin.transaction_listing import abort_transaction
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
-from penstock.spark.sink.actions import Commit, Write
+from penstock.client.network.errors import TimedOut
+from penstock.spark.sink.actions import Commit, ListOpen, Write
 from penstock.spark.sink.decision import FORMER_MAX
+from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.errors import (
     LostTransaction,
+    Superseded,
     TransactionTimedOut,
 )
-from penstock.spark.sink.flows import decide
+from penstock.spark.sink.flows import decide, take_away
 from penstock.spark.sink.leftover_transactions import end_sink, open_of_sink, recover_all
 from rig.serve import ServedNode
 from rig.sink_output import committed_values
@@ -135,3 +140,60 @@ def test_operator_ends_a_sink_whose_lost_decision_is_older_than_all_runs_that_ar
         assert await open_of_sink(shell.cluster, shell.sink) == []
 
     with_sink(node.bootstrap, topic(), work)
+
+
+async def lost_row(shell: SinkShell) -> None:
+    """It was decided by a run whose driver died then."""
+    await claimed(shell, "first")
+    row = await shell.write(b"row", run_id="first")
+    await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
+    coordinators = Coordinators(shell.cluster, kind=CoordinatorKind.TRANSACTION)
+    await abort_transaction(coordinators, row.transactional_id)
+
+
+def test_loss_is_told_again_if_a_run_claims_while_an_operator_ends_the_sink(
+    node: ServedNode, topic: Topics
+) -> None:
+    """A supervisor starts the query again and again."""
+
+    async def work(shell: SinkShell) -> None:
+        await lost_row(shell)
+        flow = take_away(shell.driver("operator"), ())
+        answer: object = None
+        async with shell.carrier() as carrier:
+            with pytest.raises(Superseded):
+                while True:
+                    action = flow.send(answer)
+                    if isinstance(action, ListOpen):
+                        with pytest.raises(LostTransaction):
+                            await claimed(shell, "restarted")
+                    answer = await carrier.carry_out(action)
+        assert isinstance(await end_sink(shell.decisions, shell.sink), LostTransaction)
+
+    with_sink(node.bootstrap, topic(), work)
+
+
+def test_loss_is_told_though_an_answer_is_missing_when_the_sink_is_freed_of_it(
+    tmp_path: Path,
+) -> None:
+    """Without two-phase commit what was written is read back. It is not told a second time."""
+
+    class SilentOnceDone(DecisionTopic):
+        async def last(self, sink: str, known: Known | None = None) -> Known:
+            found = await super().last(sink, known)
+            if found.record is not None and found.record.is_done:
+                raise TimedOut("no answer")
+            return found
+
+    async def work(shell: SinkShell) -> None:
+        await Admin(shell.cluster).create_topics([NewTopic(name=shell.topic, partitions=1)])
+        await lost_row(shell)
+        silent = SilentOnceDone(cluster=shell.cluster, name=shell.decision_topic)
+        with pytest.raises(LostTransaction, match="rows are lost"):
+            await end_sink(silent, shell.sink)
+        assert await recover_all(shell.decisions) == []
+
+    node = ServedNode(data=tmp_path / "node")
+    node.start()
+    with_sink(node.bootstrap, "rows", work, two_phase=False)
+    assert node.stop() == 0

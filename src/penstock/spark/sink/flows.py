@@ -13,7 +13,7 @@ and anyone who comes later may do it.
                 the rest
     give_up     on the driver: record it; abort what of this run is not decided
     resume      on the driver, where a program writes a batch again that it has given up
-    take_away   by an operator: claim, and by that end everything
+    take_away   by an operator: claim, and by that end everything; done, when losses are told
 
 `record_change` changes the record of a sink, `completion` carries out what is decided. A write that
 is no query's is in `single_writes`, and what is done between batches and when a query has ended in
@@ -48,7 +48,7 @@ from penstock.spark.sink.actions import (
     ReadLast,
     Seen,
 )
-from penstock.spark.sink.completion import commit_all, finish, mark_done
+from penstock.spark.sink.completion import commit_all, finish
 from penstock.spark.sink.decision import Claim, Decided, GivenUp, Prepared, SinkRecord
 from penstock.spark.sink.errors import (
     BatchGivenUp,
@@ -205,10 +205,14 @@ def abort_given_up(driver: Driver, record: SinkRecord | None) -> Flow[None]:
             yield Abort(transactional_id)
 
 
-def take_away(driver: Driver, checked: Collection[str]) -> Flow[tuple[Prepared, ...]]:
+def take_away(
+    driver: Driver, checked: Collection[str]
+) -> Flow[tuple[SinkRecord, tuple[Prepared, ...]]]:
     """By an operator, who has given a query up: what is decided is completed, what is not is
     aborted; a run that still lives is superseded by it, and decides nothing any more. What was
-    decided and is lost is passed over, and told.
+    decided and is lost is passed over, and told along with the record, which is not done yet:
+    `mark_done` is the last step. Until then an error, or another run that claims, leaves the loss
+    to be told by whoever comes next.
 
     The record tells of the runs that decide in its topic. What any other run has open may be
     decided in another topic, and is aborted only if the operator has `checked` that it is not.
@@ -221,12 +225,11 @@ def take_away(driver: Driver, checked: Collection[str]) -> Flow[tuple[Prepared, 
 
     record = yield from write_record(claimed)
     lost = yield from commit_all(driver, record.unfinished)
-    yield from mark_done(driver, record)
     known = record.run_ids
     for transactional_id in (yield from _left_open(driver)):
         if transactional_id in checked or run_of(transactional_id) in known:
             yield Abort(transactional_id)
-    return lost
+    return record, lost
 
 
 def decision_of(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Decided:

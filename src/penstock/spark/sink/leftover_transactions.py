@@ -19,7 +19,7 @@ from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.spark.sink import single_writes
 from penstock.spark.sink.carry_out import Carrier
-from penstock.spark.sink.completion import lost_of, recover
+from penstock.spark.sink.completion import lost_of, mark_done, recover
 from penstock.spark.sink.decision import Claim, Decided, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.errors import (
@@ -93,13 +93,19 @@ async def end_sink(decisions: DecisionTopic, sink: str) -> LostTransaction | Non
     two_phase = await has_two_phase(decisions.cluster, sink, TwoPhase.AUTO)
     driver = Driver(sink=sink, claim=claim, two_phase=two_phase)
     async with Carrier(decisions.cluster, sink, decisions, two_phase=two_phase) as carrier:
-        lost = await carrier.run(take_away(driver, checked))
-        record = None if carrier.known is None else carrier.known.record
-    if not lost:
-        return None
-    assert record is not None
-    assert record.decided is not None
-    return lost_of(sink, record.decided, lost)
+        record, lost = await carrier.run(take_away(driver, checked))
+        told = None
+        if lost:
+            assert record.unfinished is not None
+            told = lost_of(sink, record.unfinished, lost)
+        try:
+            await carrier.run(mark_done(driver, record))
+        except (SinkError, ClientError) as error:
+            # It may be done by now, and then nobody tells of the loss again.
+            if told is not None:
+                raise told from error
+            raise
+    return told
 
 
 async def is_unfinished(decisions: DecisionTopic, sink: str) -> bool:
