@@ -14,6 +14,7 @@ passes now. It is 1 if
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import time
 from pathlib import Path
 
 FAILED_MAX = 20
+SLOW_UNTIL = "PENSTOCK_SLOW_UNTIL"  # of tests/rig/slow_until.py
 
 
 class NotRetried(Exception):
@@ -60,11 +62,19 @@ def failed_tests(records: list[Path]) -> list[str]:
 
 
 def run_again(tests: list[str], *, seconds_max: float) -> None:
+    # Slow tests that failed are not left out, as late as it may be: `seconds_max` bounds them.
+    environment = {name: value for name, value in os.environ.items() if name != SLOW_UNTIL}
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "again.json"
         command = [sys.executable, "-m", "pytest", f"--outcome-record={record}", *tests]
         try:
-            subprocess.run(command, stdin=subprocess.DEVNULL, timeout=seconds_max, check=False)
+            subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                timeout=seconds_max,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             raise NotRetried("there was no time to end the second run") from None
         if not record.exists():

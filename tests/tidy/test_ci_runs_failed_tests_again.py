@@ -1,5 +1,6 @@
 """`.ci/run` runs tests that failed once more and names them; whatever else goes wrong fails."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rig.slow_until import VARIABLE as SLOW_UNTIL
 from rig.source_tree import ROOT
 
 # The sample is one part of many; what `make lint` finds is a file that may be missing.
@@ -156,20 +158,39 @@ def test_style_and_types_are_not_tried_again(run: Run, tmp_path: Path) -> None:
     assert last_line(outcome).startswith("failed: .penstock-rules.json is missing")
 
 
-def test_a_second_run_ends_in_time(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "tests" / "rig" / "outcome_record.py", tmp_path)
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_sample.py").write_text("import time\n\ndef test_waits(): time.sleep(300)\n")
-    record = tmp_path / "part.json"
-    record.write_text('{"status": 1, "passed": 0, "failed": ["test_sample.py::test_waits"]}\n')
+def run_again(
+    folder: Path, test: str, *, sample: str, seconds_left: int
+) -> subprocess.CompletedProcess[str]:
+    """The second run alone, of one test of `sample`; the time for slow tests is over."""
+    for plugin in ("outcome_record.py", "slow_until.py"):
+        shutil.copy(ROOT / "tests" / "rig" / plugin, folder)
+    (folder / "conftest.py").write_text('pytest_plugins = ["outcome_record", "slow_until"]\n')
+    (folder / "test_sample.py").write_text(sample)
+    record = folder / "part.json"
+    record.write_text(json.dumps({"status": 1, "passed": 0, "failed": [f"test_sample.py::{test}"]}))
     command = [sys.executable, ROOT / ".ci" / "run_failed_again.py"]
-    outcome = subprocess.run(
-        [*command, "--until", str(time.time() + 3), record],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    environment = {**os.environ, "PYTHONPATH": str(folder), SLOW_UNTIL: "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    return subprocess.run(
+        [*command, "--until", str(time.time() + seconds_left), record],
+        cwd=folder,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=100,
     )
+
+
+def test_a_second_run_ends_in_time(tmp_path: Path) -> None:
+    waits = "import time\n\ndef test_waits(): time.sleep(300)\n"
+    outcome = run_again(tmp_path, "test_waits", sample=waits, seconds_left=3)
     assert outcome.returncode == 1
     assert last_line(outcome) == "failed: there was no time to end the second run"
+
+
+def test_a_second_run_leaves_out_no_slow_test(tmp_path: Path) -> None:
+    """It has an end of its own."""
+    slow = "import pytest\n\n@pytest.mark.slow\ndef test_ordeal(): pass\n"
+    outcome = run_again(tmp_path, "test_ordeal", sample=slow, seconds_left=90)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert last_line(outcome) == "flaky: test_sample.py::test_ordeal"

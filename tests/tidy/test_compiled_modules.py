@@ -12,6 +12,7 @@ import pytest
 
 from penstock.cli import compiled
 from penstock.cli.compiled import Form, StaleModules, hot_modules_form, refuse_stale
+from rig.slow_until import VARIABLE as SLOW_UNTIL
 from rig.source_tree import ROOT, parse, place
 
 TESTS = ROOT / "tests"
@@ -119,8 +120,11 @@ assert penstock.broker.network.connection.__file__.endswith(".py")
 import pytest
 sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]))
 """
+    # A test that began in time has to see those end that it runs.
+    environment = {name: value for name, value in os.environ.items() if name != SLOW_UNTIL}
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=590,
@@ -132,6 +136,17 @@ def all_passed(outcome: subprocess.CompletedProcess[str]) -> bool:
     """None was left out, and there was one at least."""
     told = outcome.stdout
     return outcome.returncode == 0 and " passed" in told and " skipped" not in told
+
+
+def test_a_run_in_python_leaves_out_no_slow_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a part of one that began in time."""
+    sample = tmp_path / "test_sample.py"
+    sample.write_text("import pytest\n\n@pytest.mark.slow\ndef test_ordeal(): pass\n")
+    monkeypatch.setenv(SLOW_UNTIL, "1")
+    outcome = run_in_python("-p", "rig.slow_until", "-c", ROOT / "pyproject.toml", sample)
+    assert all_passed(outcome), outcome.stdout + outcome.stderr
 
 
 def test_no_compiled_coroutine_waits_while_it_handles_an_exception() -> None:
