@@ -1,7 +1,7 @@
 """A pytest plugin: no slow test begins after PENSTOCK_SLOW_UNTIL, in seconds since the epoch.
 
 `.ci/run` sets it, since it has to end in time on a slow machine, too. What is left out is a skip
-with its reason.
+with its name and the reason.
 """
 
 import os
@@ -19,4 +19,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if until is None or item.get_closest_marker("slow") is None:
         return
     if time.time() >= float(until):
-        pytest.skip("slow, and no time is left: `make test-slow` runs it")
+        # With its name: `-rs` folds skips of one reason into a single line.
+        pytest.skip(f"{item.nodeid}: slow, and no time is left: `make test-slow` runs it")

@@ -19,7 +19,8 @@ def node():
     print("a node is started")
 
 @pytest.mark.slow
-def test_ordeal(node): pass
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ordeal(node, seed): pass
 
 def test_rule(): pass
 """
@@ -33,7 +34,7 @@ def pytest_configure(config):
 
 @pytest.mark.parametrize(
     "seconds_left, outcome",
-    [(-1, "1 passed, 1 skipped"), (3600, "2 passed"), (None, "2 passed")],
+    [(-1, "1 passed, 2 skipped"), (3600, "3 passed"), (None, "3 passed")],
     ids=["too late", "in time", "whenever"],
 )
 def test_slow_tests_are_skipped_when_it_is_too_late(
@@ -57,5 +58,6 @@ def test_slow_tests_are_skipped_when_it_is_too_late(
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert outcome in run.stdout
-    assert ("a node is started" in run.stdout) == ("2 passed" in outcome)
-    assert ("no time is left" in run.stdout) == ("skipped" in outcome)
+    assert ("a node is started" in run.stdout) == ("3 passed" in outcome)
+    for name in ("test_sample.py::test_ordeal[1]", "test_sample.py::test_ordeal[2]"):
+        assert (f"{name}: slow, and no time is left" in run.stdout) == ("skipped" in outcome)
