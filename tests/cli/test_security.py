@@ -88,7 +88,7 @@ def test_name_that_no_certificate_can_have_is_refused_before_anything_is_written
     assert not (tmp_path / "certificates").exists()
 
 
-@pytest.mark.parametrize("names", [["ca"], ["node-2"], ["twice", "twice"], ["x" * 65]])
+@pytest.mark.parametrize("names", [["ca"], ["node-2"], ["twice", "twice"], ["x" * 65], ["ü" * 33]])
 def test_client_that_cannot_have_a_name_is_refused_before_anything_is_written(
     run: Run, tmp_path: Path, names: list[str]
 ) -> None:

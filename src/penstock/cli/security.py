@@ -30,7 +30,7 @@ from penstock.world.tcp import TcpNetwork
 
 ONLY_OWNER = 0o600
 FIRST_PORT = 9092
-COMMON_NAME_LETTERS_MAX = 64  # of a certificate
+COMMON_NAME_BYTES_MAX = 64  # of a certificate, in UTF-8
 LOCAL = ("localhost", "127.0.0.1")
 
 
@@ -128,8 +128,8 @@ def check_clients(clients: Sequence[str], *, nodes: int) -> None:
     for name in clients:
         if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
             raise SecurityError(f"--client {name!r}: letters, digits, -, _ and . alone")
-        if len(name) > COMMON_NAME_LETTERS_MAX:
-            raise SecurityError(f"--client {name}: at most {COMMON_NAME_LETTERS_MAX} letters")
+        if len(name.encode()) > COMMON_NAME_BYTES_MAX:
+            raise SecurityError(f"--client {name}: at most {COMMON_NAME_BYTES_MAX} bytes in UTF-8")
         if name in taken:
             raise SecurityError(f"--client {name}: there are files of this name already")
         taken.add(name)
