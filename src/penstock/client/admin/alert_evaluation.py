@@ -29,15 +29,18 @@ def evaluated(report: Report, *, brokers: Collection[NodeId], off: Collection[No
     """`brokers` are those that run, `off` those of them that do not evaluate alerts. Of controllers
     that are no brokers nothing is known. What has cleared has an end.
     """
-    node = NodeId(report.node)
     if not report.is_broker:
         return Evaluated.YES
-    if node not in brokers:
-        return Evaluated.AWAY
-    if report.state is State.CLEARED:
-        return Evaluated.YES
-    nobody = all(one in off for one in brokers) if report.scope is Scope.CLUSTER else node in off
-    return Evaluated.OFF if nobody else Evaluated.YES
+    node = NodeId(report.node)
+    is_away = node not in brokers
+    if report.scope is Scope.CLUSTER:
+        # Whichever node told it: any other broker may have to tell its end.
+        is_off = len(brokers) > 0 and all(one in off for one in brokers)
+    else:
+        is_off = not is_away and node in off
+    if is_off and report.state is not State.CLEARED:
+        return Evaluated.OFF
+    return Evaluated.AWAY if is_away else Evaluated.YES
 
 
 def brokers_to_ask(reports: Iterable[Report], brokers: Collection[NodeId]) -> set[NodeId]:
