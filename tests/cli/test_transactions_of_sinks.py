@@ -1,13 +1,16 @@
 """`penstock transactions recover` and `abort --sink`: what a sink of Spark has left behind."""
 
+import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from penstock.client.admin.transaction_listing import abort_transaction
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
-from penstock.spark.sink.actions import Write
+from penstock.spark.sink.actions import Fence, Write
 from penstock.spark.sink.flows import claim, decide
+from penstock.spark.sink.names import single_write_sink
 from penstock.spark.sink.single_writes import write_once
 from penstock.testing import Broker, running_broker
 from rig.command import Outcome
@@ -94,6 +97,36 @@ def test_single_write_without_a_decision_is_ended_unless_its_decider_may_be_forg
         assert ended.status == (1 if forgets else 0)
         open_ids = run("transactions list --state Ongoing", bootstrap=penstock.bootstrap).text
         assert (sink in open_ids) == forgets
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_what_a_single_write_without_a_record_has_left_is_ended_by_its_id_as_the_refusal_says(
+    run: Run, transactions: Command, penstock: Broker, is_complete: bool
+) -> None:
+    """It is complete, and an attempt was killed; or its driver died just before the decision."""
+    penstock.topic("orders")
+    run_id = str(uuid.uuid4())
+    sink = single_write_sink(run_id)
+
+    async def leave(shell: SinkShell) -> str:
+        shell = replace(shell, sink=sink)
+        row = await shell.write(b"row", run_id=run_id)
+        async with shell.carrier() as carrier:
+            if not is_complete:
+                await carrier.carry_out(Fence())
+                return row.transactional_id
+            await carrier.run(write_once(shell.driver(run_id), [row]))
+        return (await shell.write(b"killed", run_id=run_id, partition=1)).transactional_id
+
+    left = with_sink(penstock.bootstrap, "orders", leave)
+    refused = transactions(f"abort --sink {sink}")
+    assert (refused.status, len(refused.err.splitlines())) == (1, 1)
+    assert "abort it by its id" in refused.err
+    assert transactions("recover").text == "nothing is left to complete\n"
+    assert run(f"transactions abort {left}", bootstrap=penstock.bootstrap).status == 0
+    assert transactions(f"abort --sink {sink}").text == f"sink {sink} has nothing open\n"
+    values = [one.value for one in committed_records(penstock.bootstrap, "orders")]
+    assert values == ([b"row"] if is_complete else [])
 
 
 def test_sink_whose_decided_rows_are_lost_is_freed_of_them(

@@ -29,7 +29,12 @@ from penstock.security.acl.entry import CLUSTER, Acl, ResourcePattern
 from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
 from penstock.spark.options import Given
 from penstock.spark.query_group import default_group
-from penstock.spark.sink.names import TaskNumbers, attempt_of, first_attempt
+from penstock.spark.sink.names import (
+    TaskNumbers,
+    attempt_of,
+    first_attempt,
+    single_write_sink,
+)
 from rig.cluster_seen import NOW_MS, advice, batch, commands, directory, seen
 
 LIMITS = Limits()
@@ -214,6 +219,15 @@ def test_what_a_sink_may_have_decided_is_not_aborted_by_its_id(timeout_ms: int |
     [line] = advice(found)
     assert "`penstock transactions recover`" in line
     assert line.endswith("; if it is given up: penstock transactions abort --sink shop.sales")
+
+
+def test_single_write_is_ended_when_its_program_has_and_has_no_query_to_be_started() -> None:
+    one = transaction(timeout_ms=None, name=id_of_sink(single_write_sink("f00d")))
+    [line] = advice(transactions(seen(transactions=(one,)), LIMITS))
+    assert "query" not in line
+    assert "`penstock transactions recover`" in line
+    assert "by its id" in line
+    assert line.endswith(": penstock transactions abort --sink write-f00d")
 
 
 def test_what_is_decided_elsewhere_is_aborted_only_if_it_is_given_up() -> None:

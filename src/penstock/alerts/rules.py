@@ -138,9 +138,9 @@ TRANSACTION_OPEN = Rule(
     " `penstock.alerts.transaction.ms` allows: readers of committed records wait at its first"
     " record.",
     action="`penstock transactions list` names it. Of a sink of Spark, `penstock transactions"
-    " recover` commits what is decided, and `penstock transactions abort --sink` ends the rest;"
-    " others are ended by `penstock transactions abort`, in two-phase commit only if their external"
-    " coordinator has given them up.",
+    " recover` commits what is decided, and `penstock transactions abort --sink` ends the rest, or"
+    " says what does; others are ended by `penstock transactions abort`, in two-phase commit only"
+    " if their external coordinator has given them up.",
     threshold=900,
     unit=Unit.SECONDS,
     fires_after_ms=0,

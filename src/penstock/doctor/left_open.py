@@ -11,7 +11,18 @@ from penstock.doctor.finding import Advice, Command, Finding, Mend, fail, findin
 from penstock.doctor.seen import ClusterSeen, Limits, Unseen
 
 # <sink>.<run>.<partition>.<stage attempt>.<attempt>.<batch>, as penstock.spark.sink.names has it.
-OF_SINK = re.compile(r"(?P<sink>.+)\.[^.]*(?:\.\d+){4}", re.DOTALL)
+# The sink of a single write is write-<run>.
+OF_SINK = re.compile(r"(?P<sink>.+)\.(?P<run>[^.]*)(?:\.\d+){4}", re.DOTALL)
+
+END_QUERY = (
+    "start its query again, or commit what it has decided by `penstock transactions recover` (each"
+    " command with --decision-topic if the sink has one of its own); if it is given up"
+)
+END_WRITE = (
+    "if its program has ended, commit what it has decided by `penstock transactions recover` (each"
+    " command with --decision-topic if the write has one of its own), and abort what is still open"
+    " then, by its id if this finds no record of the write"
+)
 
 
 def transactions(seen: ClusterSeen, limits: Limits) -> Finding:
@@ -60,13 +71,10 @@ def sink_of(transactional_id: str) -> str | None:
 
 
 def _end(one: TransactionDescription) -> Mend:
-    sink = sink_of(one.transactional_id)
-    if sink is not None:
-        advice = (
-            "start its query again, or commit what it has decided by `penstock transactions"
-            " recover` (each command with --decision-topic if the sink has one of its own);"
-            " if it is given up"
-        )
+    of_sink = OF_SINK.fullmatch(one.transactional_id)
+    if of_sink is not None:
+        sink = of_sink["sink"]
+        advice = END_WRITE if sink == f"write-{of_sink['run']}" else END_QUERY
         command = Command(verb="transactions abort", options=("--sink", sink))
         return Advice(text=advice, command=command)
     command = Command(verb="transactions abort", names=(one.transactional_id,))

@@ -34,7 +34,7 @@ from penstock.spark.sink.driver import (
     plan_write,
 )
 from penstock.spark.sink.flows import is_decided
-from penstock.spark.sink.names import TaskNumbers, first_attempt
+from penstock.spark.sink.names import TaskNumbers, first_attempt, single_write_sink
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.record_change import Driver
@@ -61,7 +61,7 @@ class BatchSink(DataSourceArrowWriter):
         self.exactly_once = options.mode is SinkMode.EXACTLY_ONCE
         own = str(uuid.uuid4())
         self.identity = options.identity or BatchIdentity(query_id=own, run_id=own, batch_id=0)
-        self.sink = options.sink_id or f"write-{own}"
+        self.sink = options.sink_id or single_write_sink(own)
         self.once = options.sink_id is None
         self.plan: Plan | None = None
 

@@ -29,7 +29,7 @@ from penstock.spark.sink.errors import (
     UnknownDecisions,
 )
 from penstock.spark.sink.flows import take_away
-from penstock.spark.sink.names import attempt_of, decider_id, run_of
+from penstock.spark.sink.names import attempt_of, decider_id, run_of, single_write_sink
 from penstock.spark.sink.options import TwoPhase
 from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.two_phase import has_two_phase
@@ -137,6 +137,14 @@ async def _check_decisions(decisions: DecisionTopic, sink: str) -> frozenset[str
     unknown = [one for one in found if run_of(one.transactional_id) not in known]
     is_told = record is not None and not unknown
     if not is_told and not await _is_undecided(decisions.cluster, sink, unknown):
+        if record is None and unknown and _is_single_write(sink, unknown[0].transactional_id):
+            raise UnknownDecisions(
+                f"topic {decisions.name} has no record of sink {sink}: a single write has none"
+                " before it is decided, and none when it is complete or was given up; if its"
+                " program has ended, run `penstock transactions recover`, with --decision-topic if"
+                " it had option decisionTopic: what is still open then is not decided, abort it by"
+                " its id"
+            )
         of_run = f"run {run_of(unknown[0].transactional_id)} of " if unknown else ""
         raise UnknownDecisions(
             f"topic {decisions.name} does not tell of {of_run}sink {sink}, which may have decided"
@@ -144,6 +152,11 @@ async def _check_decisions(decisions: DecisionTopic, sink: str) -> frozenset[str
             " lost, abort the transactions by their ids"
         )
     return frozenset(one.transactional_id for one in found)
+
+
+def _is_single_write(sink: str, transactional_id: str) -> bool:
+    run_id = run_of(transactional_id)
+    return run_id is not None and sink == single_write_sink(run_id)
 
 
 async def _is_undecided(cluster: Cluster, sink: str, found: list[TransactionDescription]) -> bool:

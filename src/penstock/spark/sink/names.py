@@ -72,6 +72,11 @@ def is_behind(attempt: Attempt, decided: int, *, two_phase: bool) -> bool:
     return attempt.batch <= decided
 
 
+def single_write_sink(run_id: str) -> str:
+    """The sink of a write that is no query's and was given no name: it has this run alone."""
+    return f"write-{run_id}"
+
+
 def decider_id(sink: str) -> str:
     return f"{sink}-decider"
 
