@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import chain
 
 import pytest
 
@@ -39,6 +40,13 @@ def test_every_dependency_is_pinned(group: str) -> None:
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {canonical(pin.split("==")[0]) for pin in pins}
     assert {canonical(requirement_name(line)) for line in wanted} <= pinned
+
+
+def test_requirements_leave_users_a_choice_of_versions() -> None:
+    """Constraints pin them here; whoever installs Penstock has other packages beside it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    assert [line for line in wanted if "==" in line.partition(";")[0]] == []
 
 
 def requirement_name(requirement: str) -> str:
