@@ -662,7 +662,7 @@ class LogDirectory:
         assert partition is not None, name
         log = self.futures.get(partition)
         if log is not None and log.directory == f"{self.path}/{name}":
-            log.abandon()
+            log.retire()  # a sync of it may be under way
             del self.futures[partition]
         token = self.topic_of_future(name) or NO_TOPIC_ID
         path = free_name(

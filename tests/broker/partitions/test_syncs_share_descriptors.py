@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.partitions import syncing
+from penstock.broker.partitions import directory_moves, syncing
 from penstock.log.durability import Durability
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
+from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.world.disk import RealDisk
 from penstock.world.errors import DiskError
@@ -167,3 +168,36 @@ def test_a_partition_that_is_deleted_before_the_turn_of_its_files_fails_no_sync(
 
     asyncio.run(scenario())
     assert not broker.directories.failed
+
+
+def test_a_move_that_is_ended_before_the_turn_of_its_files_fails_no_directory(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = TopicPartition("t", 0)
+    broker = Broker(tmp_path, disk=disk, directories=("a", "b"))
+    broker.create_topic("t")
+    for _ in range(FEW):
+        broker.partition("t").append(produced(), all_acks=False, now_ms=NOW_MS)
+    home = broker.directories.home_of(name)
+    assert home is not None
+    [other] = {str(tmp_path / "a"), str(tmp_path / "b")} - {home}
+    monkeypatch.setattr(directory_moves, "COPY_BYTES_MAX", 1)  # a batch
+    monkeypatch.setattr(directory_moves, "SYNC_BYTES", broker.partition("t").log.size_bytes)
+
+    async def scenario() -> None:
+        broker.moves.move(name, other)
+        future = broker.directories.future_of(name)
+        assert future is not None
+        for _ in range(FEW):
+            future.roll()
+            await broker.moves._advance(name)
+        sync = asyncio.create_task(broker.moves._advance(name))
+        await asyncio.sleep(0)
+        broker.moves.move(name, home)
+        assert future.is_closed
+        assert not sync.done()
+        await sync
+
+    asyncio.run(scenario())
+    assert not broker.directories.failed
+    broker.directories.abandon()
