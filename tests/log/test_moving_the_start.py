@@ -30,6 +30,7 @@ from rig.memory_disk import Crashed, MemoryDisk
 
 OTHER = TopicPartition("orders", 1)
 START = Offset(35)
+SIGN_BYTE = 0  # of the base offset of a batch
 
 
 def filled(disk: MemoryDisk) -> Opened:
@@ -210,6 +211,45 @@ def test_the_epoch_of_the_last_deleted_record_survives_damage_in_a_segment_that_
     assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(4, 19), (5, 20)]
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("damaged", [10, 15, 20])
+@pytest.mark.parametrize("byte", [SIGN_BYTE, SIGN_BYTE + 2])
+def test_the_epoch_of_the_last_deleted_record_survives_damage_of_an_offset(
+    byte: int, damaged: int, is_stored: bool
+) -> None:
+    """No checksum covers it. It may be that of a batch which has not gone, or which stays."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=2)
+    for epoch in (3, 4, 4):
+        opened.log.roll()
+        append(opened.log, 2, epoch=epoch)
+        append(opened.log, 3, epoch=epoch)
+    if is_stored:
+        opened.log.sync()  # the checkpoint of its recovery point comes later
+    opened.directory.move_starts({PARTITION: Offset(20)})
+    disk = disk.after_kill()
+    damage(disk, damaged, byte)
+    again = open_log(disk).log
+    assert (again.start_offset, again.end_offset) == (20, 20 if damaged == 20 else 25)
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(4, 19)]
+
+
+@pytest.mark.parametrize("byte", [SIGN_BYTE, SIGN_BYTE + 2])
+def test_epochs_are_rebuilt_in_spite_of_damage_of_an_offset(byte: int) -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 5, epoch=2)
+    append(opened.log, 5, epoch=2)
+    opened.log.roll()
+    append(opened.log, 5, epoch=3)
+    opened.directory.close()
+    disk.remove("/data/orders-0/leader-epoch-checkpoint")
+    damage(disk, 0, byte)
+    again = open_log(disk).log
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 5), (3, 10)]
+
+
 def test_a_stored_epoch_of_records_that_were_cut_off_gives_way_to_the_records_that_stay() -> None:
     disk = MemoryDisk()
     opened = open_log(disk)
@@ -336,10 +376,10 @@ def left_by(disk: MemoryDisk, power_loss: int | None) -> MemoryDisk:
     return disk.after_power_loss(random.Random(power_loss))
 
 
-def damage(disk: MemoryDisk, base_offset: int) -> None:
-    """From the first batch of a segment on."""
+def damage(disk: MemoryDisk, base_offset: int, byte: int = MAGIC_POSITION) -> None:
+    """A byte of the first batch of a segment."""
     path = segment_path("/data/orders-0", Offset(base_offset), LOG)
-    disk.files[path].data[MAGIC_POSITION] ^= 0x40
+    disk.files[path].data[byte] ^= 0x80
 
 
 def test_on_a_full_disk_segments_go_whose_epochs_cannot_be_saved() -> None:

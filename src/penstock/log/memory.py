@@ -172,7 +172,8 @@ class LogMemory:
         self.epochs.truncate_end(segments[0].base_offset)
         for segment in segments:
             for header in segment.headers():
-                self._take_up_epoch(header)
+                if _is_within(segment, header):
+                    self._take_up_epoch(header)
         self.epochs.unsaved = True  # the file may be one that cannot be read
         self.epochs_are_lost = False
 
@@ -195,11 +196,12 @@ class LogMemory:
         for segment in segments:
             with suppress(CorruptLog, DiskError):
                 for header in segment.headers():
-                    self.epochs.confirm(
-                        header.leader_epoch,
-                        first_offset=header.base_offset,
-                        last_offset=header.last_offset,
-                    )
+                    if _is_within(segment, header):
+                        self.epochs.confirm(
+                            header.leader_epoch,
+                            first_offset=header.base_offset,
+                            last_offset=header.last_offset,
+                        )
 
     def save_epochs(self, end_offset: Offset) -> None:
         """Writes the epochs, if the file is out of date; see invariant 2 of `log/epochs`."""
@@ -258,3 +260,11 @@ class LogMemory:
             return LeaderEpochs()
         self._last_saved = epochs.entries[-1].start_offset if epochs.entries else None
         return epochs
+
+
+def _is_within(segment: Segment, header: BatchHeader) -> bool:
+    """Whether the segment may have a batch with these offsets. Damage of the first one goes
+    unnoticed otherwise: no checksum covers it.
+    """
+    last_offset_max = segment.base_offset + layout.RELATIVE_OFFSET_MAX
+    return segment.base_offset <= header.base_offset <= header.last_offset <= last_offset_max
