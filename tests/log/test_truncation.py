@@ -235,6 +235,31 @@ def test_killed_while_a_log_is_emptied_below_its_start_deleted_records_stay_dele
     pytest.fail(f"the truncation takes more than {CALLS_MAX} calls")
 
 
+@pytest.mark.parametrize(("start", "offset"), [(0, 0), (3, 0), (3, 2), (3, 3)])
+def test_power_lost_while_a_log_is_emptied_does_not_move_its_start(start: int, offset: int) -> None:
+    """Its segments were not synced yet; one that is back alone is not taken for all of the log."""
+    for crash_at in range(CALLS_MAX):
+        disk = MemoryDisk()
+        log = open_log(disk).log
+        append(log, 4)
+        log.roll()
+        append(log, 4)
+        log.roll()
+        append(log, 4)
+        if start:
+            log.advance_start(Offset(start))
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        try:
+            log.truncate_to(Offset(offset))
+        except Crashed:
+            for seed in range(16):
+                again = open_log(disk.after_power_loss(random.Random(seed))).log
+                assert again.start_offset in (start, offset), (crash_at, seed)
+        else:
+            break
+    assert 9 < crash_at < CALLS_MAX - 1
+
+
 def test_epochs_of_a_log_that_was_emptied_are_not_back_after_a_kill(disk: MemoryDisk) -> None:
     opened = open_log(disk)
     append(opened.log, 10, epoch=4)

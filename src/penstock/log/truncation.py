@@ -141,6 +141,9 @@ def remove_all(
         durability.unsynced.forget(*memory.snapshots.remove_all())
     _remove_indexes(segments, durability, first=0)
     while segments.row:
+        if len(segments.row) == 1:
+            # First the others go for good: one that came back alone would be all of the log.
+            durability.make_names_last()
         durability.segment_gone(segments.retire_last())
     if kept is not None:
         durability.sync_names()
