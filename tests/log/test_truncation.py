@@ -309,21 +309,24 @@ def is_snapshot(disk: MemoryDisk, path: str) -> bool:
     return False
 
 
+@pytest.mark.parametrize("is_cut", [True, False])
 @pytest.mark.parametrize("power_loss", [None, *range(8)])
 def test_the_epoch_below_the_start_survives_a_crash_as_a_first_batch_comes_from_below_it(
-    power_loss: int | None,
+    power_loss: int | None, is_cut: bool
 ) -> None:
+    """The log is empty since it was cut to its start, or since all of it was deleted."""
     for crash_at in range(CALLS_MAX):
         disk = MemoryDisk()
         log = open_log(disk).log
-        append(log, 3, epoch=1)
-        append(log, 3, epoch=2)
-        log.advance_start(Offset(4))
-        log.truncate_to(Offset(4))
+        append(log, 2, epoch=1)
+        append(log, 4, epoch=2)
+        log.sync()
+        log.advance_start(Offset(4 if is_cut else 6))
+        log.truncate_to(log.start_offset)
         log.sync()
         disk.faults.calls, disk.faults.crash_at = 0, crash_at
         try:
-            run = make_batch(3, 3, epoch=2).view
+            run = make_batch(log.start_offset - 1, 3, epoch=2).view
             log.append_run(run, leader_epoch=LeaderEpoch(2), now_ms=NOW_MS)
         except Crashed:
             again = open_log(left_by(disk, power_loss)).log

@@ -547,6 +547,9 @@ class PartitionLog:
         assert offset < self.start_offset == self.end_offset, (offset, self.end_offset)
         known = self.producers.copy()
         self._prepare_cut(offset)
+        # First, as in `_drop_all`: the snapshot tells that the file has the epoch below the start.
+        self._memory.epochs.truncate_start(self.start_offset)
+        self._memory.save_epochs(self.end_offset)
         # Producers outlive it, and a crash at any point: recovery looks for them at the start of
         # the log, if it has no batch there, and else at the start of the segment.
         keep_producers(self._memory, self._durability, known, offset=self.end_offset)
