@@ -265,6 +265,56 @@ def test_a_producer_outlives_a_stop_where_there_was_no_room_for_a_first_batch() 
     again.check()
 
 
+def test_a_full_disk_keeps_a_first_batch_from_below_the_start_waiting() -> None:
+    """Whichever file there is no room for, nothing has changed; names take no room."""
+    waited = 0
+    for call in itertools.count():
+        disk = MemoryDisk()
+        log = cut_inside_of_a_batch(disk).log
+        disk.faults.fail_at = disk.faults.calls + call
+        try:
+            follow_from_below_the_start(log)
+        except DiskError as error:
+            assert error.full or not error.path.endswith((".snapshot", ".tmp")), error.path
+            if error.full:
+                log.check()
+                follow_from_below_the_start(log)
+                assert list(open_log(disk.after_kill()).log.producers.by_id) == [7, 8], call
+                waited += error.path.endswith(".snapshot")
+        else:
+            break
+    assert waited > 3
+
+
+@pytest.mark.parametrize("power_loss", [None, *range(8)])
+def test_a_producer_outlives_a_crash_while_the_segment_of_a_first_batch_is_replaced(
+    power_loss: int | None,
+) -> None:
+    """The log has a segment there, whose snapshot is the only memory of the deleted records; they
+    were another leader's.
+    """
+    for call in itertools.count():
+        disk = MemoryDisk()
+        opened = open_log(disk)
+        put(opened.log, 7, 0, 3)
+        opened.log.roll()
+        put(opened.log, 9, 0)
+        opened.log.advance_start(Offset(4))
+        opened.directory.close()
+        log = open_log(disk).log
+        assert [segment.base_offset for segment in log.segments] == [3]
+        disk.faults.crash_at = disk.faults.calls + call
+        try:
+            follow_from_below_the_start(log)
+        except Crashed:
+            again = open_log(after_crash(disk, power_loss)).log
+            assert SEVEN in again.producers.by_id, call
+            again.check()
+        else:
+            break
+    assert call > 9
+
+
 def after_crash(disk: MemoryDisk, power_loss: int | None) -> MemoryDisk:
     """After a kill, or a loss of power by a seed."""
     if power_loss is None:

@@ -132,7 +132,7 @@ def _load_parts(
         segment.remove_files()
     if fresh:
         # That one is of a log that was killed while it began anew at its start.
-        memory.snapshots.remove_all(but=left.start_offset)
+        memory.snapshots.remove_all(but=(left.start_offset,))
     else:
         memory.snapshots.remove_below(segments[0].base_offset)
     if left.watermark is not None:

@@ -519,7 +519,7 @@ class PartitionLog:
             keep_producers(self._memory, self._durability, kept, offset=offset)
         try:
             remove_all(
-                self._segments, self._memory, self._durability, None if kept is None else offset
+                self._segments, self._memory, self._durability, () if kept is None else (offset,)
             )
             if not moves_up:
                 self._durability.sync_names()
@@ -551,12 +551,13 @@ class PartitionLog:
         self._memory.epochs.truncate_start(self.start_offset)
         self._memory.save_epochs(self.end_offset)
         # Producers outlive it, and a crash at any point: recovery looks for them at the start of
-        # the log, if it has no batch there, and else at the start of the segment.
+        # the log, if it has no batch there, and else at the start of the segment. Both are written
+        # before anything is removed: there may be no room for them.
         keep_producers(self._memory, self._durability, known, offset=self.end_offset)
+        known.end_offset = offset
+        keep_producers(self._memory, self._durability, known, offset=offset)
         try:
-            remove_all(self._segments, self._memory, self._durability, self.end_offset)
-            known.end_offset = offset
-            keep_producers(self._memory, self._durability, known, offset=offset)
+            remove_all(self._segments, self._memory, self._durability, (self.end_offset, offset))
             begin_anew(
                 self._segments,
                 self._memory,

@@ -5,6 +5,7 @@ torn. A torn file fails its checksum, so writing needs no temporary file and no 
 """
 
 from bisect import bisect_right, insort
+from collections.abc import Collection
 
 from penstock.log import layout
 from penstock.log.errors import CorruptSnapshot
@@ -81,8 +82,8 @@ class Snapshots:
         """
         return self._remove([one for one in self._offsets if one < offset])
 
-    def remove_all(self, *, but: Offset | None = None) -> list[str]:
-        return self._remove([one for one in self._offsets if one != but])
+    def remove_all(self, *, but: Collection[Offset] = ()) -> list[str]:
+        return self._remove([one for one in self._offsets if one not in but])
 
     def remove_strays(self, base_offsets: set[Offset]) -> list[str]:
         """Removes all but those at the start of a segment, and the newest."""

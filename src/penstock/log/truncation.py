@@ -8,7 +8,7 @@ segment that is whole for one that compaction has left, and a saved index for th
 whole: so the indexes go first, for good, and then the segments.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 from penstock.log.durability import Durability
@@ -123,21 +123,23 @@ def keep_producers(
     """
     if known.end_offset < offset:
         known.pass_over(offset)
-    memory.snapshots.write(known)
+    if memory.producers_at(offset) is None:
+        # One that can be read stays: a segment at its offset needs it, and a crash could tear it.
+        memory.snapshots.write(known)
     durability.sync_file(memory.snapshots.path(offset))
 
 
 def remove_all(
-    segments: Segments, memory: LogMemory, durability: Durability, kept: Offset | None
+    segments: Segments, memory: LogMemory, durability: Durability, kept: Collection[Offset]
 ) -> None:
-    """Drops everything but the snapshot at the offset that is `kept`; `begin_anew` follows.
+    """Drops everything but the snapshots at the offsets that are `kept`; `begin_anew` follows.
 
     The epochs stay until then: if a crash comes between the two, a follower asks its leader by them
     where to go on. Snapshots of a log that nothing is kept of go first, so that none is believed
     without its segments. Else they go last: a segment that a crash leaves needs the one at its
     base, the only memory of producers whose records were deleted.
     """
-    if kept is None:
+    if not kept:
         durability.unsynced.forget(*memory.snapshots.remove_all())
     _remove_indexes(segments, durability, first=0)
     while segments.row:
@@ -145,7 +147,7 @@ def remove_all(
             # First the others go for good: one that came back alone would be all of the log.
             durability.make_names_last()
         durability.segment_gone(segments.retire_last())
-    if kept is not None:
+    if kept:
         durability.sync_names()
         durability.unsynced.forget(*memory.snapshots.remove_all(but=kept))
 
