@@ -433,6 +433,53 @@ def test_truncation_that_fails_on_a_full_disk_has_changed_nothing(offset: int) -
     assert 5 < calls < CALLS_MAX - 1
 
 
+def test_epochs_that_a_failed_cut_took_from_their_file_are_stored_again() -> None:
+    """It failed for want of room when the new file had the name already."""
+    for calls in range(CALLS_MAX):
+        disk = MemoryDisk()
+        opened = open_log(disk)
+        append(opened.log, 2, epoch=1)
+        append(opened.log, 2, epoch=2)
+        opened.log.roll()
+        append(opened.log, 2, epoch=2)
+        opened.log.sync()
+        opened.directory.save_checkpoints()
+        disk.faults.fail_at = disk.faults.calls + calls
+        try:
+            opened.log.truncate_to(Offset(2))
+        except DiskError as error:
+            if error.full:
+                opened.log.sync()
+                opened.directory.save_checkpoints()
+                again = open_log(disk.after_kill()).log
+                found = [(one.epoch, one.start_offset) for one in again.epochs.entries]
+                assert found == [(1, 0), (2, 2)], calls
+        else:
+            break
+    assert 5 < calls < CALLS_MAX - 1
+
+
+def test_epochs_that_a_failed_sync_left_in_their_file_are_cut_off() -> None:
+    """As above: the file is the new one, or the old one."""
+    for calls in range(CALLS_MAX):
+        disk = MemoryDisk()
+        log = open_log(disk).log
+        append(log, 2, epoch=1)
+        append(log, 2, epoch=2)
+        disk.faults.fail_at = disk.faults.calls + calls
+        try:
+            log.sync()
+        except DiskError as error:
+            assert error.full
+            log.truncate_to(Offset(2))
+            path = "/data/orders-0/leader-epoch-checkpoint"
+            stored = disk.read(path) if disk.exists(path) else b""
+            assert b"2 2" not in stored, calls
+        else:
+            break
+    assert 5 < calls < CALLS_MAX - 1
+
+
 @pytest.fixture
 def long_log(disk: MemoryDisk) -> PartitionLog:
     """More batches than one step of a replay takes."""

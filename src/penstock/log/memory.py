@@ -207,18 +207,18 @@ class LogMemory:
         """Writes the epochs, if the file is out of date; see invariant 2 of `log/epochs`."""
         if self.epochs.unsaved:
             data = self.epochs.encode(end_offset=end_offset)
-            if data != self._saved_epochs:
-                self._disk.write_whole(self._epochs_path, data)
-            self._note_saved(data, end_offset)
+            if data == self._saved_epochs:
+                self._note_saved(data, end_offset)
+            else:
+                self._replace_saved(data, end_offset)
 
     def cut_saved_epochs(self, end_offset: Offset) -> None:
         """Removes the epochs from `end_offset` on from the file, if it has any; see invariant 3 of
-        `log/epochs`. DiskError: nothing has changed.
+        `log/epochs`. DiskError: the file may have lost them all the same. The next save puts those
+        back whose records stay; until then a start finds them there, above the recovery point.
         """
         if self._last_saved is not None and self._last_saved >= end_offset:
-            data = self.epochs.encode(end_offset=end_offset)
-            self._disk.write_whole(self._epochs_path, data)
-            self._note_saved(data, end_offset)
+            self._replace_saved(self.epochs.encode(end_offset=end_offset), end_offset)
 
     def write_epochs(self, end_offset: Offset) -> str | None:
         """The same without a sync; returns the path to be synced, if any."""
@@ -238,6 +238,19 @@ class LogMemory:
         epoch, latest = batch.leader_epoch, self.epochs.latest
         if epoch != latest and epoch >= 0 and (latest is None or epoch > latest):
             self.epochs.assign(epoch, batch.base_offset)
+
+    def _replace_saved(self, data: bytes, end_offset: Offset) -> None:
+        before = self._last_saved
+        self._note_saved(data, end_offset)
+        try:
+            self._disk.write_whole(self._epochs_path, data)
+        except DiskError:
+            # The file is the old one or the new one: a sync may have failed after the rename.
+            self._saved_epochs = b""
+            self.epochs.unsaved = True
+            if before is not None and (self._last_saved is None or self._last_saved < before):
+                self._last_saved = before
+            raise
 
     def _note_saved(self, data: bytes, end_offset: Offset) -> None:
         starts = [one.start_offset for one in self.epochs.entries]
