@@ -1,5 +1,6 @@
-"""Each client gets in by each mechanism over TLS and by its certificate, at a node and at clusters
-that are secured inside as well; whoever may not is told so in a way that the client understands.
+"""Each client gets in by each mechanism over TLS, by its certificate and by both together, at a
+node and at clusters that are secured inside as well; whoever may not is told so in a way that the
+client understands.
 """
 
 import re
@@ -95,6 +96,15 @@ def test_a_node_lets_in_by_certificate(
     enters.round_trip(node.addresses["SSL"], credentials.by_certificate(), f"{name}-certificate")
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_node_that_asks_for_both_lets_in_by_certificate_and_log_in(
+    node: SecuredNode, credentials: Credentials, client: tuple[str, Entering], mechanism: str
+) -> None:
+    name, enters = client
+    login = credentials.by_both(mechanism)
+    enters.round_trip(node.addresses["BOTH"], login, f"{name}-{mechanism}-both")
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_cluster_whose_nodes_log_in_lets_in_by_log_in(
     at_sasl_cluster: str, credentials: Credentials, client: tuple[str, Entering], mechanism: str
@@ -131,6 +141,20 @@ def strangers(credentials: Credentials) -> dict[str, tuple[str, Login]]:
         "foreign certificate": ("SSL", replace(certified, certificate=foreign.client("mallory"))),
         "expired certificate": ("SSL", replace(certified, certificate=old)),
         "no certificate": ("SSL", replace(certified, certificate=None)),
+        "log-in, no certificate": ("BOTH", by_sasl("SCRAM-SHA-512")),
+        "log-in, foreign certificate": (
+            "BOTH",
+            replace(by_sasl("SCRAM-SHA-512"), certificate=foreign.client("mallory")),
+        ),
+        "certificate, wrong password, PLAIN": (
+            "BOTH",
+            replace(credentials.by_both("PLAIN"), password="wrong-secret"),
+        ),
+        "certificate, wrong password, SCRAM": (
+            "BOTH",
+            replace(credentials.by_both("SCRAM-SHA-512"), password="wrong-secret"),
+        ),
+        "certificate, no log-in": ("BOTH", certified),
         "node that is not trusted": ("SSL", replace(certified, trusted=foreign.trusted)),
         "plain text": ("SASL_SSL", Login(protocol="PLAINTEXT")),
         "password in plain text": ("SASL_SSL", replace(by_sasl("PLAIN"), protocol=UNENCRYPTED)),
@@ -146,11 +170,24 @@ SASL_CODE = "KafkaConnectionError: .*SaslAuthenticationFailed: Authentication fa
 UNREACHED = "KafkaTimeoutError: Unable to bootstrap"
 CLOSED = "KafkaConnectionError: .*closed"
 SASL_EXCEPTION = "SaslAuthenticationException: Authentication failed"
+WRONG_PASSWORD = (AUTHENTICATION, UNREACHED, SASL_CODE, SASL_EXCEPTION)
+FOREIGN_CERTIFICATE = (
+    "_TRANSPORT: .*alert unknown ca",
+    "TLSV1_ALERT_UNKNOWN_CA",
+    CLOSED,
+    "SslAuthenticationException",
+)
+NO_CERTIFICATE = (
+    "_TRANSPORT: .*alert certificate required",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    CLOSED,
+    "SslAuthenticationException",
+)
 REFUSALS: dict[str, tuple[str, str, str, str]] = {
-    "wrong password, PLAIN": (AUTHENTICATION, UNREACHED, SASL_CODE, SASL_EXCEPTION),
-    "wrong password, SCRAM": (AUTHENTICATION, UNREACHED, SASL_CODE, SASL_EXCEPTION),
-    "unknown user, PLAIN": (AUTHENTICATION, UNREACHED, SASL_CODE, SASL_EXCEPTION),
-    "unknown user, SCRAM": (AUTHENTICATION, UNREACHED, SASL_CODE, SASL_EXCEPTION),
+    "wrong password, PLAIN": WRONG_PASSWORD,
+    "wrong password, SCRAM": WRONG_PASSWORD,
+    "unknown user, PLAIN": WRONG_PASSWORD,
+    "unknown user, SCRAM": WRONG_PASSWORD,
     "expired token": (AUTHENTICATION, UNREACHED, CLOSED, "SaslAuthenticationException"),
     "wrong audience": (AUTHENTICATION, UNREACHED, CLOSED, "SaslAuthenticationException"),
     "unknown mechanism": (
@@ -165,24 +202,14 @@ REFUSALS: dict[str, tuple[str, str, str, str]] = {
         "UnsupportedSaslMechanismError",
         "UnsupportedSaslMechanismException",
     ),
-    "foreign certificate": (
-        "_TRANSPORT: .*alert unknown ca",
-        "TLSV1_ALERT_UNKNOWN_CA",
-        CLOSED,
-        "SslAuthenticationException",
-    ),
+    "foreign certificate": FOREIGN_CERTIFICATE,
     "expired certificate": (
         "_TRANSPORT: .*alert certificate expired",
         "ALERT_CERTIFICATE_EXPIRED",
         CLOSED,
         "SslAuthenticationException",
     ),
-    "no certificate": (
-        "_TRANSPORT: .*alert certificate required",
-        "TLSV13_ALERT_CERTIFICATE_REQUIRED",
-        CLOSED,
-        "SslAuthenticationException",
-    ),
+    "no certificate": NO_CERTIFICATE,
     "node that is not trusted": (
         # Which of them depends on whether the handshake ends with the first bytes or later.
         "_(SSL|TRANSPORT): .*certificate verify failed",
@@ -190,6 +217,11 @@ REFUSALS: dict[str, tuple[str, str, str, str]] = {
         "CERTIFICATE_VERIFY_FAILED",
         "SslAuthenticationException",
     ),
+    "log-in, no certificate": NO_CERTIFICATE,
+    "log-in, foreign certificate": FOREIGN_CERTIFICATE,
+    "certificate, wrong password, PLAIN": WRONG_PASSWORD,
+    "certificate, wrong password, SCRAM": WRONG_PASSWORD,
+    "certificate, no log-in": ("_MSG_TIMED_OUT", UNREACHED, CLOSED, "TimeoutException"),
     "plain text": ("_MSG_TIMED_OUT", UNREACHED, CLOSED, "TimeoutException"),
     "password in plain text": ("_MSG_TIMED_OUT", UNREACHED, CLOSED, "TimeoutException"),
     "no log-in": ("_MSG_TIMED_OUT", UNREACHED, CLOSED, "TimeoutException"),
@@ -197,6 +229,8 @@ REFUSALS: dict[str, tuple[str, str, str, str]] = {
 # What the node logs of each, once for a connection. aiokafka takes the reply that a token is not
 # good for a welcome, and goes on without a log-in.
 INVALID = "Invalid credentials"
+UNKNOWN_ISSUER = "certificate verify failed: unable to get local issuer certificate"
+CERTIFICATE_MISSING = "TLS handshake failed: peer did not return a certificate"
 PLAIN_TEXT = "plain text on a listener of TLS"
 REASONS = {
     "wrong password, PLAIN": "Invalid username or password",
@@ -207,11 +241,15 @@ REASONS = {
     "wrong audience": "The token is for another audience",
     "unknown mechanism": "handshake refused with UNSUPPORTED_SASL_MECHANISM",
     "mechanism that is off": "handshake refused with UNSUPPORTED_SASL_MECHANISM",
-    "foreign certificate": "TLS handshake failed: certificate verify failed: unable to get local"
-    " issuer certificate",
+    "foreign certificate": UNKNOWN_ISSUER,
     "expired certificate": "TLS handshake failed: certificate verify failed: certificate has"
     " expired",
-    "no certificate": "TLS handshake failed: peer did not return a certificate",
+    "no certificate": CERTIFICATE_MISSING,
+    "log-in, no certificate": CERTIFICATE_MISSING,
+    "log-in, foreign certificate": UNKNOWN_ISSUER,
+    "certificate, wrong password, PLAIN": "Invalid username or password",
+    "certificate, wrong password, SCRAM": INVALID,
+    "certificate, no log-in": "API key 3 before a log-in",
     "plain text": PLAIN_TEXT,
     "password in plain text": PLAIN_TEXT,
     "no log-in": "API key 3 before a log-in",

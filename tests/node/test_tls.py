@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
+import penstock.client
 from penstock.broker.network.server import Server
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
 from penstock.client.network.cluster import Cluster
@@ -24,6 +25,7 @@ from penstock.world.disk import RealDisk
 from penstock.world.tcp import TcpNetwork
 from rig.node_cluster import node_cluster
 from rig.running_node import RunningNode
+from rig.sasl import USERS, plain_users
 from rig.tls_files import TlsFiles
 
 WAIT_S = 60
@@ -134,6 +136,14 @@ def principals(node: RunningNode) -> list[str]:
     return [str(connection.identity.principal) for connection in server.connections]
 
 
+async def principals_of_client(node: RunningNode, options: Mapping[str, str]) -> list[str]:
+    """While a client of ours that has these options is connected."""
+    settings = {"bootstrap.servers": node.bootstrap, **options}
+    async with penstock.client.connect(settings) as cluster:
+        await Admin(cluster).describe_cluster()  # nobody is answered before a log-in
+        return principals(node)
+
+
 @pytest.mark.parametrize(
     ("rules", "user"),
     [("DEFAULT", "User:CN=Carol"), (r"RULE:^CN=(.*?)$/$1/L", "User:carol")],
@@ -144,15 +154,28 @@ def test_the_user_of_a_connection_is_the_one_that_its_certificate_names(
     settings = files.node_settings(clients="required")
     mapped = {**SSL, **settings, "ssl.principal.mapping.rules": rules}
     options = {"security.protocol": "SSL", **files.client_settings("Carol")}
-
-    async def seen(node: RunningNode) -> list[str]:
-        network = secured_network(options, TcpNetwork(), RealDisk())
-        async with Cluster(network, RealClock(), [node.node.addresses[0]]) as cluster:
-            await cluster.any_channel()
-            return principals(node)
-
     with running(tmp_path, mapped) as node:
-        assert asyncio.run(seen(node)) == [user]
+        assert asyncio.run(principals_of_client(node, options)) == [user]
+
+
+def test_the_user_of_a_connection_with_both_is_the_one_who_logs_in(
+    files: TlsFiles, tmp_path: Path
+) -> None:
+    settings = {
+        **files.node_settings(clients="required"),
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": plain_users(),
+    }
+    options = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": USERS["alice"],
+        **files.client_settings("Carol"),
+    }
+    with running(tmp_path, settings) as node:
+        assert asyncio.run(principals_of_client(node, options)) == ["User:alice"]
 
 
 def failure(settings: dict[str, Any]) -> KafkaError:

@@ -39,15 +39,23 @@ def topics_seen(settings: Mapping[str, str]) -> list[str]:
 
 
 def settings_of(node: SecuredNode, login: Login) -> dict[str, str]:
-    listener = "SASL_SSL" if login.mechanism is not None else "SSL"
+    listener = "SSL"
+    if login.mechanism is not None:
+        listener = "SASL_SSL" if login.certificate is None else "BOTH"
     return {"bootstrap.servers": node.addresses[listener], **login.java_settings()}
 
 
-@pytest.mark.parametrize("way", [*MECHANISMS, "certificate"])
+@pytest.mark.parametrize("way", [*MECHANISMS, "certificate", "both"])
 def test_a_dict_of_kafkas_settings_gets_in(
     node: SecuredNode, credentials: Credentials, way: str
 ) -> None:
-    login = credentials.by_certificate() if way == "certificate" else credentials.by_sasl(way)
+    match way:
+        case "certificate":
+            login = credentials.by_certificate()
+        case "both":
+            login = credentials.by_both("SCRAM-SHA-512")
+        case _:
+            login = credentials.by_sasl(way)
     assert topics_seen(settings_of(node, login)) == []
 
 

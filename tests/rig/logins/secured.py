@@ -27,6 +27,13 @@ BRISK = {
 }
 PLAIN_USERS = "".join(f' user_{name}="{password}"' for name, password in USERS.items())
 PLAIN_JAAS = f'{PLAIN_MODULE} required username="node" password="node-secret"{PLAIN_USERS};'
+LISTENERS = {
+    "SASL_SSL": "SASL_SSL",
+    "SSL": "SSL",
+    "BOTH": "SASL_SSL",
+    "NARROW": "SASL_SSL",
+    "PLAINTEXT": "PLAINTEXT",
+}
 SCRAM_JAAS = f'{SCRAM_MODULE} required username="node" password="node-secret";'
 
 
@@ -53,6 +60,10 @@ class Credentials:
         by_scram = self.by_sasl("SCRAM-SHA-512")
         return replace(by_scram, user="node", password=USERS["node"])
 
+    def by_both(self, mechanism: str) -> Login:
+        """With a certificate of another name than that of the user who logs in."""
+        return replace(self.by_sasl(mechanism), certificate=self.files.client("machine"))
+
     def by_certificate(self) -> Login:
         return Login(protocol="SSL", trusted=self.files.trusted, certificate=self.certificate)
 
@@ -71,21 +82,19 @@ class Credentials:
 
 
 class SecuredNode:
-    """One node with a listener for log-ins, one for certificates, and one for PLAIN alone. Settings
-    are keywords with underscores for dots.
+    """One node with a listener for log-ins, one for certificates, one for both together, and one
+    for PLAIN alone. Settings are keywords with underscores for dots.
     """
 
     def __init__(self, data: Path, credentials: Credentials, **settings: str) -> None:
         self.running = RunningNode(
             data,
             {
-                "listeners": ",".join(
-                    f"{name}://127.0.0.1:0" for name in ("SASL_SSL", "SSL", "NARROW", "PLAINTEXT")
-                ),
-                "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,NARROW:SASL_SSL,"
-                "PLAINTEXT:PLAINTEXT",
-                **credentials.sasl_settings("sasl_ssl", "narrow"),
+                "listeners": ",".join(f"{name}://127.0.0.1:0" for name in LISTENERS),
+                "listener.security.protocol.map": ",".join(map(":".join, LISTENERS.items())),
+                **credentials.sasl_settings("sasl_ssl", "both", "narrow"),
                 "listener.name.ssl.ssl.client.auth": "required",
+                "listener.name.both.ssl.client.auth": "required",
                 "listener.name.narrow.sasl.enabled.mechanisms": "PLAIN",
                 **BRISK,
                 **{name.replace("_", "."): value for name, value in settings.items()},
