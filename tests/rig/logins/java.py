@@ -42,9 +42,7 @@ class JavaEntering:
     def _produce(
         self, bootstrap: str, login: Login, topic: str, *, seconds: int = PATIENCE_SECONDS
     ) -> list[dict[str, object]]:
-        if login.token is not None:
-            self._agent.ask("property", name=ALLOWED_FILES, value=str(login.token))
-            self._agent.ask("property", name=ALLOWED_URLS, value=login.token.as_uri())
+        allow_token(self._agent, login)
         settings = {**login.java_settings(), "max.block.ms": str(seconds * 1000)}
         answer: list[dict[str, object]] = self._agent.ask(
             "produce",
@@ -54,3 +52,10 @@ class JavaEntering:
             settings=settings,
         )
         return answer
+
+
+def allow_token(agent: KafkaAgent, login: Login) -> None:
+    """Lets the process read the file with the token of the log-in, if it has one."""
+    if login.token is not None:
+        agent.ask("property", name=ALLOWED_FILES, value=str(login.token))
+        agent.ask("property", name=ALLOWED_URLS, value=login.token.as_uri())

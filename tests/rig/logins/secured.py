@@ -18,6 +18,7 @@ from rig.served_cluster import ServedCluster
 from rig.tls_files import TlsFiles
 
 HOUR_SECONDS = 3600
+TOKEN_SECRET = "the-secret-of-the-cluster"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 USERS = {"node": "node-secret", "alice": "alice-secret"}
 BRISK = {
@@ -34,6 +35,11 @@ LISTENERS = {
     "NARROW": "SASL_SSL",
     "PLAINTEXT": "PLAINTEXT",
 }
+SCRAM_USERS = [
+    f"{mechanism}=[name={name},password={password}]"
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    for name, password in USERS.items()
+]
 SCRAM_JAAS = f'{SCRAM_MODULE} required username="node" password="node-secret";'
 
 
@@ -136,11 +142,7 @@ def sasl_cluster(data: Path, credentials: Credentials, **settings: str) -> Serve
             **BRISK,
             **{name.replace("_", "."): value for name, value in settings.items()},
         },
-        users=[
-            f"{mechanism}=[name={name},password={password}]"
-            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
-            for name, password in USERS.items()
-        ],
+        users=SCRAM_USERS,
     )
 
 
@@ -151,17 +153,21 @@ def authorised_cluster(data: Path, credentials: Credentials) -> ServedCluster:
         credentials,
         authorizer_class_name=STANDARD_AUTHORIZER,
         super_users="User:node",
-        delegation_token_secret_key="the-secret-of-the-cluster",
+        delegation_token_secret_key=TOKEN_SECRET,
     )
 
 
-def certificate_cluster(data: Path, credentials: Credentials) -> ServedCluster:
-    """Three nodes that ask clients and each other for certificates."""
+def certificate_cluster(data: Path, credentials: Credentials, **settings: str) -> ServedCluster:
+    """Three nodes that ask clients and each other for certificates, and know users for SCRAM.
+    Settings are keywords with underscores for dots.
+    """
     return ServedCluster(
         data,
         changed={
             "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:SSL",
             **credentials.files.node_settings(clients="required"),
             **BRISK,
+            **{name.replace("_", "."): value for name, value in settings.items()},
         },
+        users=SCRAM_USERS,
     )
