@@ -7,6 +7,7 @@ nothing of it that matters: the next request finds the broker as this one did.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from penstock.broker.network.dispatch import is_served
 from penstock.broker.request.api_table import AnyApi
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
@@ -16,7 +17,7 @@ from penstock.security.acl.filter import AclFilter
 from penstock.security.acl.messages import creation_of, deletion_filter
 from penstock.security.acl.words import CLUSTER_NAME, AclOperation, ResourceType
 from penstock.wire.api import ApiKey
-from penstock.wire.definition import Message, Struct
+from penstock.wire.definition import Field, Message, Struct
 from penstock.wire.embedded import write_embedded
 from penstock.wire.header import encode_request
 from penstock.wire.messages.create_acls import CreateAclsRequest
@@ -30,6 +31,7 @@ from rig.dialogue import Dialogue
 from rig.produced import produced
 from rig.requests_of_apis import full_request
 
+TOPIC_ID = "topic_id"  # of fields, wherever there is one
 NAME = "name"  # of everything that the generated requests name
 CLOSED = "closed"  # the connection, in place of an answer
 SERVED = "served"  # or refused for another reason than rights
@@ -87,6 +89,52 @@ def requests_about(subject: Subject, api: AnyApi) -> Iterator[tuple[str, Message
         for name, request, asked in _requests(api, version):
             subject.put_into(request)
             yield f"{name} {asked}", request, asked
+
+
+def requests_by_id(subject: Subject, api: AnyApi) -> Iterator[tuple[str, Message, int]]:
+    """The same in every version that names topics by ids, and there by the id alone; offsets are
+    those of no member, which would be refused before anyone looks at the topics.
+    """
+    for version in versions_by_id(api):
+        for name, request, asked in _requests(api, version):
+            _name_by_id_alone(request, asked)
+            CHANGES_BY_ID.get(api.key, _same)(request)
+            subject.put_into(request)
+            yield f"{name} {asked}", request, asked
+
+
+def versions_by_id(api: AnyApi) -> list[int]:
+    """Those that name topics by ids."""
+    versions = range(api.versions.min, api.versions.max + 1)
+    return [one for one in versions if is_served(api, one) and _has_topic_ids(api.request, one)]
+
+
+def _has_topic_ids(struct: type[Struct], version: int) -> bool:
+    """In itself, or in any of its parts."""
+    return any(
+        field.name == TOPIC_ID or (part is not None and _has_topic_ids(part, version))
+        for field, part in _fields(struct, version)
+    )
+
+
+def _name_by_id_alone(part: Struct, version: int) -> None:
+    """Takes away the names that stand beside ids, where a request can do without."""
+    fields = [field for field, _ in _fields(type(part), version)]
+    by_id = any(field.name == TOPIC_ID for field in fields)
+    for field in fields:
+        value = getattr(part, field.name)
+        if by_id and value == NAME and field.nullable_in(version):
+            setattr(part, field.name, None)
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, Struct):
+                _name_by_id_alone(one, version)
+
+
+def _fields(struct: type[Struct], version: int) -> Iterator[tuple[Field, type[Struct] | None]]:
+    """Those of a version; with their structs, if they are made of any."""
+    for field in struct.FIELDS:
+        if version in field.versions:
+            yield field, field.struct if field.element is None else field.element.struct
 
 
 def _requests(api: AnyApi, version: int) -> Iterator[tuple[str, Message, int]]:
@@ -161,6 +209,16 @@ def _batch(request: Message, *, transactional: bool) -> Message:
     return request
 
 
+def _commit_of_no_member(request: Message) -> Message:
+    return _with(request, generation_id_or_member_epoch=-1, member_id="", group_instance_id=None)
+
+
+def _fetch_of_no_member(request: Message) -> Message:
+    for group in request.groups:  # type: ignore[attr-defined]
+        group.member_id, group.member_epoch = None, -1
+    return request
+
+
 def _unacceptable_entry(request: Message) -> Message:
     """It would change what the next request may do."""
     request.creations[0].principal = NAME  # type: ignore[attr-defined]
@@ -217,6 +275,11 @@ CHANGES: dict[ApiKey, Callable[[Message], Message]] = {
     ApiKey.ENVELOPE: _forwarded,
 }
 
+CHANGES_BY_ID: dict[ApiKey, Callable[[Message], Message]] = {
+    ApiKey.OFFSET_COMMIT: _commit_of_no_member,
+    ApiKey.OFFSET_FETCH: _fetch_of_no_member,
+}
+
 
 def codes_of(part: object) -> Iterator[int]:
     if isinstance(part, Struct):
@@ -236,6 +299,7 @@ class Guarded:
     """
 
     def __init__(self, bootstrap: str, *, controller: str | None = None) -> None:
+        self.topic_ids: dict[str, bytes] = {}  # by name: of those that were made here
         self._asked_at = controller or bootstrap
         self._admin = self.dialogue("admin", at=bootstrap)
         self._alice = self.dialogue("alice")
@@ -259,7 +323,8 @@ class Guarded:
 
     def create_topic(self, name: str) -> Subject:
         self._admin.topic = name
-        return Subject(name=name, topic_id=self._admin.create_topic(partitions=2))
+        self.topic_ids[name] = self._admin.create_topic(partitions=2)
+        return Subject(name=name, topic_id=self.topic_ids[name])
 
     def ask(self, request: Message, version: int) -> list[str]:
         """What alice is answered, in each part of the reply. Other errors than those of rights are
