@@ -1,21 +1,27 @@
 """Whatever a client sends before it is logged in: nobody is let in by it, it ends in bounded time,
-and others are served meanwhile.
+and others are served meanwhile. How long it took and how much it held is printed (`pytest -rP`).
 """
 
 import asyncio
+import json
 import random
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import psutil
 import pytest
+from joserfc.jwk import RSAKey
 
 from penstock.broker.network.authentication import Authentication
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.identity import ConnectionIdentity
-from penstock.model.limit import UNAUTHENTICATED_BYTES_HELD_MAX
+from penstock.model.limit import AUTHENTICATION_MS_MAX, UNAUTHENTICATED_BYTES_HELD_MAX
 from penstock.model.sasl import Mechanism, ScramMechanism
 from penstock.security.sasl.exchange import ServerExchange
+from penstock.security.sasl.json_web_token import ExpectedClaims, TokenKeys
+from penstock.security.sasl.oauthbearer import OauthBearerServer
 from penstock.security.sasl.plain import PlainServer
 from penstock.security.sasl.scram_credential import new_credential
 from penstock.security.sasl.scram_server import ScramServer
@@ -29,8 +35,17 @@ from rig.services import Broker
 
 FRAME_BYTES_MAX = 4096
 LARGE_FRAME_BYTES = 64 * 1024
+CLOSED_SECONDS_MAX = AUTHENTICATION_MS_MAX / 1000 + 2
+MIB = 1024 * 1024
+GROWN_MIB_MAX = 16
 ALICE = b"\0alice\0alice-secret"
 CREDENTIAL = new_credential(ScramMechanism.SCRAM_SHA_256, "alice-secret", salt=b"salt")
+
+KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
+KEYS = TokenKeys(
+    json.dumps({"keys": [KEY.as_dict(private=False)]}).encode(),
+    ExpectedClaims(issuer=None, audiences=()),
+)
 
 
 class Script:
@@ -75,6 +90,7 @@ def exchanges() -> dict[Mechanism, Callable[[], ServerExchange]]:
             nonce="nonce",
             decoy_key=b"decoy",
         ),
+        Mechanism.OAUTHBEARER: lambda: OauthBearerServer(KEYS),
     }
 
 
@@ -88,7 +104,10 @@ def good_parts() -> list[bytes]:
         request(SaslHandshakeRequest(mechanism="PLAIN"), 1),
         request(SaslHandshakeRequest(mechanism="PLAIN"), 0),
         request(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1),
+        request(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1),
         request(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=abc"), 2),
+        request(SaslAuthenticateRequest(auth_bytes=b"n,,\x01auth=Bearer e30.e30.AA\x01\x01"), 2),
+        request(SaslAuthenticateRequest(auth_bytes=b"\x01"), 2),
         request(SaslAuthenticateRequest(auth_bytes=b"c=biws,r=abcnonce,p=AAAA"), 1),
         request(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2),
         (3).to_bytes(4, "big") + b"\0a\0",
@@ -138,13 +157,22 @@ def test_nonsense_lets_nobody_in_and_holds_nothing(seed: int, broker: Broker) ->
     async def scenario() -> None:
         budget = Budget(UNAUTHENTICATED_BYTES_HELD_MAX)
         log_in = listen(broker, budget)
+        longest_seconds, before_mib = 0.0, resident_mib()
         for _ in range(250):
-            said = nonsense(chance)
-            async with asyncio.timeout(30):
+            said, since = nonsense(chance), time.monotonic()
+            async with asyncio.timeout(CLOSED_SECONDS_MAX):
                 assert await log_in(Script(said, chance)) is None, said
+            longest_seconds = max(longest_seconds, time.monotonic() - since)
             assert budget.held_bytes == 0
+        grown_mib = resident_mib() - before_mib
+        print(f"ended within {longest_seconds:.3f} s, {grown_mib:+.1f} MiB")
+        assert grown_mib < GROWN_MIB_MAX
 
     asyncio.run(scenario())
+
+
+def resident_mib() -> float:
+    return float(psutil.Process().memory_info().rss / MIB)
 
 
 def test_the_right_words_among_them_let_alice_in(broker: Broker) -> None:
