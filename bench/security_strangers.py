@@ -1,7 +1,9 @@
 """What connections that never log in do to a client that has, and to the memory of the node.
 
 They connect to the listener SSL, where the client is too. A node closes those that take too long;
-then others take their place, so that there are always as many.
+then others take their place, so that there are always as many. Each run is measured for a time and
+not for a number of requests: twice as long as a node waits for a stranger, so that it also closes
+all of them and meets as many again, however fast the client is.
 """
 
 import statistics
@@ -13,13 +15,16 @@ from loading import Measured, Topic, beside_program
 from rich.table import Table
 from security_run import Run, new_topic, not_a_topic
 
+from penstock.model.limit import TLS_HANDSHAKE_MS_MAX
+
 WAYS = {
     "idle": "connected, and silent",
     "half": "half-way through the handshake",
     "junk": "junk, once a second",
 }
-REQUESTS = 200_000  # longer than a stranger is given to log in
-QUICK_REQUESTS = 300
+RUN_SECONDS = 2 * TLS_HANDSHAKE_MS_MAX / 1000
+WARM_UP_SECONDS = 3.0
+QUICK_SECONDS = 0.3
 QUICK_COUNT = 30
 SETTLE_SECONDS = 1.0
 AIM_PERCENT = 10
@@ -42,7 +47,9 @@ def measure_strangers(run: Run) -> None:
         for broker in brokers:
             for way, shown in WAYS.items():
                 topic = new_topic(broker, f"beside-{way}")
-                measured_client(run, broker, topic, way="warm-up", beside=False)
+                measured_client(
+                    run, broker, topic, way="warm-up", beside=False, seconds=WARM_UP_SECONDS
+                )
                 table.add_row(broker.name, shown, *slowed(run, broker, topic, way, count))
                 forget_topic(broker, topic.name)
     finally:
@@ -92,14 +99,24 @@ def slowed(run: Run, broker: LoneBroker, topic: Topic, way: str, count: int) -> 
 
 
 def measured_client(
-    run: Run, broker: LoneBroker, topic: Topic, *, way: str, beside: bool
+    run: Run,
+    broker: LoneBroker,
+    topic: Topic,
+    *,
+    way: str,
+    beside: bool,
+    seconds: float = RUN_SECONDS,
 ) -> Measured:
+    if run.quick:
+        seconds = QUICK_SECONDS
     options = {
         **run.small_options(topic),
         **broker.options_at("SSL"),
         "kind": "produce",
         "connections": 2,
         "in-flight": 4,
-        "requests": QUICK_REQUESTS if run.quick else REQUESTS,
+        "lasting": f"{seconds}s",
     }
-    return run.load(broker, options, way=way, beside=beside)
+    measured = run.load(broker, options, way=way, beside=beside)
+    assert measured.seconds >= seconds, "no run may end before its time"
+    return measured

@@ -32,6 +32,7 @@ type Options struct {
 	inFlight    int
 	templates   [][]byte
 	requests    int
+	lasting     time.Duration // in place of a number of requests; 0: until all are sent
 	passes      int
 	rate        int
 	readers     int
@@ -103,6 +104,7 @@ func parse() (*Options, string, error) {
 	flag.IntVar(&options.connections, "connections", 4, "")
 	flag.IntVar(&options.inFlight, "in-flight", 4, "requests of one connection")
 	flag.IntVar(&options.requests, "requests", 1000, "produce requests in all")
+	flag.DurationVar(&options.lasting, "lasting", 0, "as many requests as are begun in this time (produce)")
 	flag.IntVar(&options.passes, "passes", 1, "how often all is fetched")
 	flag.IntVar(&options.rate, "rate", 1000, "requests a second (tail, latency, round-trips, failed-logins)")
 	flag.IntVar(&options.readers, "readers", 1, "who read the tail")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,8 @@ import (
 const gatheredBytesMax = 64 << 10 // requests up to this size leave in one write
 
 // produce sends templates in turn to all partitions, over several connections at once. Each is to one
-// leader, and carries the partitions of that leader.
+// leader, and carries the partitions of that leader. There are so many requests, or as many as are
+// begun in a time.
 func produce(options *Options) (Result, error) {
 	groups := options.byLeader()
 	if options.connections < len(groups) {
@@ -40,6 +42,10 @@ func produce(options *Options) (Result, error) {
 	failures := make(chan error, options.connections)
 	var group sync.WaitGroup
 	meter := startMeter(options.pids)
+	if options.lasting > 0 {
+		left.Store(math.MaxInt64)
+		time.AfterFunc(options.lasting, func() { left.Store(0) })
+	}
 	for index := range connections {
 		group.Add(1)
 		go func() {
@@ -61,7 +67,7 @@ func produce(options *Options) (Result, error) {
 		all = append(all, some...)
 	}
 	result := meter.result(all)
-	result.Requests, result.Bytes = int64(options.requests), sentBytes.Load()
+	result.Requests, result.Bytes = int64(len(all)), sentBytes.Load()
 	select {
 	case err := <-failures:
 		return result, err

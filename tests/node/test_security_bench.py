@@ -99,5 +99,6 @@ def test_a_client_is_served_beside_strangers_of_every_kind(tmp_path: Path) -> No
     assert set(opened) == {"idle", "half", "junk"}
     assert all(count >= 30 for count in opened.values())
     assert {line["way"] for line in lines if line.get("beside")} == {"idle", "half", "junk"}
+    assert all(line["measured"]["seconds"] >= 0.3 for line in lines if "measured" in line)
     assert all(line["during_mib"] > 0 for line in lines if "during_mib" in line)
     assert "half-way through the handshake" in shown
