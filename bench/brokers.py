@@ -7,6 +7,7 @@ script, with a heap of 1 GiB).
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -230,12 +231,35 @@ class Penstock(Served):
 
     def start(self) -> float:
         self._folder.mkdir(parents=True)
-        command = [str(Path(sys.executable).with_name("penstock")), "serve"]
-        command += ["--data", str(self.data)]
+        command = [*self._program(), "serve", "--data", str(self.data)]
         command += ["--set", f"listeners={self.listeners}"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         return self._serve(command)
+
+    def _program(self) -> list[str]:
+        return [str(Path(sys.executable).with_name("penstock"))]
+
+
+class Switched(Penstock):
+    """A node of ours in which one part can be switched off and on; see `switched_node.py`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        part: str,
+        settings: dict[str, str],
+        protection: Protection = NOT_PROTECTED,
+    ) -> None:
+        super().__init__(folder, settings=settings, protection=protection)
+        self._part = part
+
+    def switch(self, *, on: bool) -> None:
+        os.kill(self.pid, signal.SIGUSR1 if on else signal.SIGUSR2)
+
+    def _program(self) -> list[str]:
+        return [sys.executable, str(Path(__file__).with_name("switched_node.py")), self._part]
 
 
 class ApacheKafka(Served):

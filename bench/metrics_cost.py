@@ -9,8 +9,6 @@ with the interval of the sign test.
 """
 
 import argparse
-import os
-import signal
 import sys
 import tempfile
 import threading
@@ -20,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from before_after import REQUESTS, TOPIC, compared, measured
-from brokers import TESTS, Penstock, forget_topic, topic_on
+from brokers import TESTS, Penstock, Switched, forget_topic, topic_on
 from cases import KIB, PRODUCE_BY_NAME, Case, Kind
 from compare import machine
 from loading import Templates, built_load, run_program, write_templates
@@ -46,7 +44,8 @@ def main() -> None:
         table.add_column(heading, justify="left" if heading == "request" else "right")
     port = HeldPort()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-        node = Switched(Path(folder, "node"), port.address)
+        settings = {"penstock.metrics.address": port.address}
+        node = Switched(Path(folder, "node"), part="counters", settings=settings)
         switch = Switch(node, f"http://{port.address}/metrics", arguments.scrape_seconds)
         nodes = {"other": node, "this": node}
         try:
@@ -109,19 +108,6 @@ def written(
     return costs
 
 
-class Switched(Penstock):
-    def __init__(self, folder: Path, metrics_address: str) -> None:
-        super().__init__(folder, settings={"penstock.metrics.address": metrics_address})
-
-    def start(self) -> float:
-        self._folder.mkdir(parents=True)
-        program = Path(__file__).with_name("switched_node.py")
-        command = [sys.executable, str(program), "serve", "--data", str(self.data)]
-        for name, value in {"listeners": self.listeners, **self._settings}.items():
-            command += ["--set", f"{name}={value}"]
-        return self._serve(command)
-
-
 class Switch:
     """Counters on or off; while they are on, the page is asked for now and then."""
 
@@ -139,7 +125,7 @@ class Switch:
         if self._is_on:
             self._on_seconds += now - self._turned
         self._turned, self._is_on = now, name == "this"
-        os.kill(self._node.pid, signal.SIGUSR1 if self._is_on else signal.SIGUSR2)
+        self._node.switch(on=self._is_on)
         if self._is_on and self._on_seconds >= self._seconds:
             self._on_seconds = 0.0
             self.scrapes += 1

@@ -84,7 +84,7 @@ def test_requests_are_compared_in_pairs_with_and_without_acls(tmp_path: Path) ->
     for summary in summaries.values():
         assert summary["low"] <= summary["median"] <= summary["high"]
         assert summary["coverage"] == 0.5  # of two pairs
-    runs = [(line["pair"], line["request"], line["broker"]) for line in lines if "pair" in line]
+    runs = [(line["pair"], line["request"], line["authorizer"]) for line in lines if "pair" in line]
     assert [name for _, request, name in runs if request == "fetch"] == [
         *("off", "on"),
         *("on", "off"),
