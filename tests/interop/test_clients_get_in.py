@@ -4,10 +4,8 @@ client understands.
 """
 
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -15,7 +13,7 @@ from rig.logins.aio_kafka import AioKafkaEntering
 from rig.logins.confluent import ConfluentEntering
 from rig.logins.java import JavaEntering
 from rig.logins.kafka_python import KafkaPythonEntering
-from rig.logins.login import Entering, Login
+from rig.logins.login import Entering
 from rig.logins.secured import (
     MECHANISMS,
     Credentials,
@@ -23,8 +21,8 @@ from rig.logins.secured import (
     certificate_cluster,
     sasl_cluster,
 )
+from rig.logins.strangers import strangers
 
-UNENCRYPTED = "SASL_PLAINTEXT"
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java")
 
 
@@ -118,49 +116,6 @@ def test_a_cluster_whose_nodes_have_certificates_lets_in_by_certificate(
 ) -> None:
     name, enters = client
     enters.round_trip(at_certificate_cluster, credentials.by_certificate(), f"{name}-certificate")
-
-
-def strangers(credentials: Credentials) -> dict[str, tuple[str, Login]]:
-    """Who is not let in, and at which listener."""
-    by_sasl, certified = credentials.by_sasl, credentials.by_certificate()
-    expired = credentials.tokens.token("expired", seconds=-600)
-    other = credentials.tokens.token("other", audience="somebody-else")
-    foreign, old = credentials.foreign, credentials.files.expired_client("old")
-    return {
-        "wrong password, PLAIN": ("SASL_SSL", replace(by_sasl("PLAIN"), password="wrong-secret")),
-        "wrong password, SCRAM": (
-            "SASL_SSL",
-            replace(by_sasl("SCRAM-SHA-512"), password="wrong-secret"),
-        ),
-        "unknown user, PLAIN": ("SASL_SSL", replace(by_sasl("PLAIN"), user="eve")),
-        "unknown user, SCRAM": ("SASL_SSL", replace(by_sasl("SCRAM-SHA-256"), user="eve")),
-        "expired token": ("SASL_SSL", replace(by_sasl("OAUTHBEARER"), token=expired)),
-        "wrong audience": ("SASL_SSL", replace(by_sasl("OAUTHBEARER"), token=other)),
-        "unknown mechanism": ("SASL_SSL", replace(by_sasl("PLAIN"), mechanism="SCRAM-SHA-1")),
-        "mechanism that is off": ("NARROW", by_sasl("SCRAM-SHA-256")),
-        "foreign certificate": ("SSL", replace(certified, certificate=foreign.client("mallory"))),
-        "expired certificate": ("SSL", replace(certified, certificate=old)),
-        "no certificate": ("SSL", replace(certified, certificate=None)),
-        "log-in, no certificate": ("BOTH", by_sasl("SCRAM-SHA-512")),
-        "log-in, foreign certificate": (
-            "BOTH",
-            replace(by_sasl("SCRAM-SHA-512"), certificate=foreign.client("mallory")),
-        ),
-        "certificate, wrong password, PLAIN": (
-            "BOTH",
-            replace(credentials.by_both("PLAIN"), password="wrong-secret"),
-        ),
-        "certificate, wrong password, SCRAM": (
-            "BOTH",
-            replace(credentials.by_both("SCRAM-SHA-512"), password="wrong-secret"),
-        ),
-        "certificate, no log-in": ("BOTH", certified),
-        "node that is not trusted": ("SSL", replace(certified, trusted=foreign.trusted)),
-        "plain text": ("SASL_SSL", Login(protocol="PLAINTEXT")),
-        "password in plain text": ("SASL_SSL", replace(by_sasl("PLAIN"), protocol=UNENCRYPTED)),
-        "no log-in": ("SASL_SSL", replace(certified, certificate=None)),
-        "TLS 1.1": ("SSL", replace(certified, tls_version=ssl.TLSVersion.TLSv1_1)),
-    }
 
 
 # What confluent-kafka, kafka-python, aiokafka and Java say. kafka-python loses a reply that comes
