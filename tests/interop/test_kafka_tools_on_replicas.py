@@ -79,6 +79,15 @@ class Tools:
         rows = [line.split() for line in shown.splitlines() if "Partition:" in line]
         return {f"{row[1]}-{row[3]}" for row in rows}
 
+    def electable(self, topic: str) -> list[str]:
+        """What `kafka-topics --describe` says of partition 0: who is in sync, who else may lead,
+        and who led last.
+        """
+        shown = self.done("kafka-topics", "--describe", "--topic", topic)
+        [row] = [line for line in shown.splitlines() if "\tPartition: 0\t" in line]
+        columns = [column.rstrip() for column in row.split("\t")]
+        return columns[[column.split(":")[0] for column in columns].index("Isr") :]
+
 
 @pytest.fixture
 def tools(kafka_agent: KafkaAgent, cluster: ReplicatedCluster) -> Tools:
@@ -110,6 +119,7 @@ def test_kafka_topics_tells_which_partitions_a_dead_node_leaves_short(
     for which in ("under-replicated", "under-min-isr", "unavailable"):
         assert tools.listed(which) == set()
     assert tools.listed("at-min-isr") == {f"{strict}-0", f"{lone}-0"}
+    assert tools.electable(lone) == ["Isr: 3", "Elr:", "LastKnownElr:"]
 
     kill(cluster, down, 3)
     until("node 3 is out of sync", lambda: 3 not in in_sync(cluster, usual))
@@ -119,12 +129,18 @@ def test_kafka_topics_tells_which_partitions_a_dead_node_leaves_short(
     assert f"{strict}-0" in tools.listed("under-min-isr")
     assert not {f"{usual}-0", f"{usual}-1"} & tools.listed("under-min-isr")
     assert {f"{usual}-0", f"{usual}-1"} <= tools.listed("at-min-isr")
+    # Node 3 is eligible where it left fewer in sync than the minimum (KIP-966).
+    assert tools.electable(usual)[1:] == ["Elr:", "LastKnownElr:"]
+    assert tools.electable(strict)[1:] == ["Elr: 3", "LastKnownElr:"]
+    assert tools.electable(lone) == ["Isr:", "Elr: 3", "LastKnownElr: 3"]
 
     cluster.start(3)
     for topic in (usual, strict, lone):
         until(f"{topic} is in sync", lambda topic=topic: is_in_sync(cluster, topic))  # type: ignore[misc]
     for which in ("under-replicated", "under-min-isr", "unavailable"):
         assert tools.listed(which) == set()
+    for topic in (strict, lone):
+        assert tools.electable(topic)[1:] == ["Elr:", "LastKnownElr:"]
 
 
 def test_kafka_leader_election_elects_preferred_leaders(
