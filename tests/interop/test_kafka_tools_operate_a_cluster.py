@@ -7,6 +7,7 @@ unregistered. Details of each tool are in the tests of its name.
 import itertools
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,6 +202,59 @@ def test_kafka_log_dirs_shows_the_replicas_of_every_broker(tools: Tools) -> None
         for one in told["brokers"]
     }
     assert found == {node: [f"{topic}-{index}"] for index, node in enumerate(nodes)}
+
+
+def test_kafka_log_dirs_shows_equal_replicas_whoever_leads(tools: Tools) -> None:
+    cluster, last = tools.cluster, tools.last
+    topic = tools.create([last, 1, 2])
+    produce(cluster, topic)
+    until_shown_equal(tools, topic)
+
+    cluster.nodes[last].end(signal.SIGKILL)
+    others = OtherNodes(cluster, last)
+    # A new controller elects whom it has heard from.
+    until("another one leads", lambda: others.leader(topic) in (1, 2))
+    produce(cluster, topic)
+    cluster.start(last)
+    until(f"{topic} is in sync", lambda: is_in_sync(cluster, topic))
+    until_shown_equal(tools, topic)
+
+    elect = ("--election-type", "preferred", "--topic", topic, "--partition", "0")
+    tools.done("kafka-leader-election", *elect)
+    until("the preferred one leads", lambda: leader_of(cluster, topic, 0) == last)
+    produce(cluster, topic)
+    until_shown_equal(tools, topic)
+
+
+def produce(cluster: OperatedCluster, topic: str) -> None:
+    """To partition 0; acked by all that are in sync."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": QUIET})
+    for _ in range(RECORDS):
+        producer.produce(topic, os.urandom(RECORD_BYTES), partition=0)
+    assert producer.flush(WAIT_SECONDS) == 0
+
+
+def until_shown_equal(tools: Tools, topic: str) -> None:
+    """Each replica of partition 0 is as large as on the leader's disk, and lags behind nobody."""
+    cluster = tools.cluster
+    leader = leader_of(cluster, topic, 0)
+    files = (cluster.data(leader) / f"{topic}-0").glob("*.log")
+    whole = {"size": sum(file.stat().st_size for file in files), "offsetLag": 0}
+    assert whole["size"] >= RECORDS * RECORD_BYTES
+    expected = dict.fromkeys((1, 2, tools.last), whole)
+    until(f"replicas as in {expected}", lambda: shown_replicas(tools, topic) == expected)
+
+
+def shown_replicas(tools: Tools, topic: str) -> dict[int, dict[str, int]]:
+    """What `kafka-log-dirs` says of partition 0, by broker."""
+    shown = tools.done("kafka-log-dirs", "--describe", "--topic-list", topic)
+    told = json.loads(next(line for line in shown.splitlines() if line.startswith("{")))
+    return {
+        one["broker"]: {key: replica[key] for key in ("size", "offsetLag")}
+        for one in told["brokers"]
+        for path in one["logDirs"]
+        for replica in path["partitions"]
+    }
 
 
 def test_kafka_cluster_unregisters_a_broker_that_was_stopped(tools: Tools) -> None:
