@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
 from penstock.security.sasl.exchange import Accepted, Challenge, Rejected
@@ -201,6 +201,13 @@ def test_no_header_makes_it_fail(header: object, payload: object) -> None:
 def test_no_document_of_keys_makes_it_fail(document: object) -> None:
     with pytest.raises(UnusableKeys):
         read_keys(json.dumps(document).encode())
+
+
+def test_signed_claims_that_are_nested_too_deeply_are_refused() -> None:
+    deep = '{"sub": "alice", "exp": 9999999999, "x": ' + "[" * 20_000 + "]" * 20_000 + "}"
+    signed = jws.serialize_compact({"alg": "RS256", "kid": "rsa"}, deep.encode(), RSA)
+    with pytest.raises(InvalidToken):
+        TokenKeys(DOCUMENT, EXPECTED).verify(signed, now_ms=NOW_MS)
 
 
 def test_a_document_that_is_nested_too_deeply_is_refused() -> None:

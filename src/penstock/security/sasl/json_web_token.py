@@ -77,7 +77,7 @@ class TokenKeys:
             raise InvalidToken("The token's signature does not hold") from None
         try:
             claims = json.loads(signed.payload)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter where lists are nested very deep
             claims = None
         if not isinstance(claims, dict):
             raise InvalidToken("The token has no claims")
