@@ -3,40 +3,69 @@ runs them on Penstock: on its table and its JSON, with hostile names.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from penstock.model.settings.authorization import STANDARD_AUTHORIZER
 from rig.apache_kafka.broker import ApacheKafka
 from rig.command import Outcome, run_command
-from rig.every_command import CASES, Case, evil_cluster, write_files
+from rig.every_command import (
+    CASES,
+    Case,
+    evil_cluster,
+    evil_token,
+    write_config,
+    write_files,
+)
+from rig.held_port import HeldPort
+from rig.tokens import kafka_settings_with_tokens
 
 Typed = Callable[..., Outcome]
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ON_KAFKA = [case for case in CASES if not case.only_penstock]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Apache Kafka with hostile names, and who logs in there."""
+
+    plain: str
+    guarded: str
+    config: Path
+    token: str
+
+
 @pytest.fixture(scope="module")
-def peer(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    settings = {
-        "auto.create.topics.enable": "false",
-        "authorizer.class.name": AUTHORIZER,
-        "super.users": "User:ANONYMOUS",
-    }
+def place(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("evil-peer")
+    port = HeldPort()
     broker = ApacheKafka(
-        jars=kafka_jars, folder=tmp_path_factory.mktemp("evil-peer"), settings=settings
+        jars=kafka_jars,
+        folder=folder,
+        settings=kafka_settings_with_tokens(
+            auto_create_topics_enable="false",
+            authorizer_class_name=STANDARD_AUTHORIZER,
+            super_users="User:ANONYMOUS;User:alice",
+        ),
+        listener=("SASL_PLAINTEXT", port.address),
     )
     broker.start()
     try:
         with evil_cluster(broker.bootstrap):
-            yield broker
+            yield Place(
+                plain=broker.bootstrap,
+                guarded=port.address,
+                config=write_config(folder / "alice.properties"),
+                token=evil_token(port.address),
+            )
     finally:
         broker.stop()
 
 
 @pytest.fixture
 def typed(
-    peer: ApacheKafka,
+    place: Place,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
@@ -44,17 +73,21 @@ def typed(
     monkeypatch.setenv("PENSTOCK_USER_PASSWORD", "secret")
     write_files(tmp_path)
 
-    def run(line: str) -> Outcome:
+    def run(case: Case, line: str) -> Outcome:
+        more = f" --command-config {place.config}" if case.logs_in else ""
         return run_command(
-            line, bootstrap=peer.bootstrap, monkeypatch=monkeypatch, captured=capfdbinary
+            line + more,
+            bootstrap=place.guarded if case.logs_in else place.plain,
+            monkeypatch=monkeypatch,
+            captured=capfdbinary,
         )
 
     def typed(case: Case, options: str = "") -> Outcome:
-        *before, line = case.lines(folder=str(tmp_path))
+        *before, line = case.lines(folder=str(tmp_path), token=place.token)
         for one in before:
-            done = run(one)
+            done = run(case, one)
             assert done.status == 0, done.err
-        outcome = run(f"{line} {options}")
+        outcome = run(case, f"{line} {options}")
         assert outcome.status == case.status, outcome.err
         return outcome
 

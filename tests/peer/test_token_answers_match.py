@@ -19,12 +19,12 @@ from rig.apache_kafka.broker import ApacheKafka
 from rig.dialogue import Dialogue
 from rig.held_port import HeldPort
 from rig.running_node import RunningNode
-from rig.sasl import SCRAM_MODULE
 from rig.tokens import (
     NAMES,
     create,
     describe,
     expire,
+    kafka_settings_with_tokens,
     log_in_by_token,
     logged_in,
     renew,
@@ -43,27 +43,19 @@ def places(
     kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Places, Places]]:
     """Ours and Apache Kafka's, with an authorizer: only `User:admin` has rights."""
-    settings = {
-        **settings_with_tokens(authorizer_class_name=STANDARD_AUTHORIZER),
-        "super.users": "User:admin;User:ANONYMOUS",
-    }
-    prefix = "listener.name.sasl_plaintext"
-    of_scram = {
-        f"{prefix}.{mechanism.lower()}.sasl.jaas.config": f"{SCRAM_MODULE} required;"
-        for mechanism in SCRAM
+    rights = {
+        "authorizer_class_name": STANDARD_AUTHORIZER,
+        "super_users": "User:admin;User:ANONYMOUS",
     }
     port = HeldPort()
     theirs = ApacheKafka(
         jars=kafka_jars,
         folder=tmp_path_factory.mktemp("kafka"),
-        settings={
-            **{name: value for name, value in settings.items() if name != "listeners"},
-            **of_scram,
-        },
+        settings=kafka_settings_with_tokens(**rights),
         listener=("SASL_PLAINTEXT", port.address),
     )
     theirs.start()
-    ours = RunningNode(tmp_path_factory.mktemp("node"), settings)
+    ours = RunningNode(tmp_path_factory.mktemp("node"), settings_with_tokens(**rights))
     ours.start()
     by_listener = ours.node.addresses_by_listener
     yield (

@@ -63,9 +63,7 @@ class Case:
     traces: bool = False  # lines as long as they are
     prints_bytes: bool = False  # values of records, which a pipe gets as they are
     logs_in: bool = False
-    only_penstock: bool = (
-        False  # it is about files of ours, or needs what the peer is not set up for
-    )
+    only_penstock: bool = False  # it is about files of ours, or about simulations
     said: str = ""  # on standard error, in the one line there; the table is empty
 
     @property
@@ -224,23 +222,21 @@ CASES = (
     Case(line="users add {evil}", evil=BOTH),
     Case(line="users list", before=("users add {evil}",), evil=BOTH),
     Case(line="users remove {evil}", before=("users add {evil}",), evil=BOTH),
-    Case(line="tokens create --renewer {evil}", evil=JSON, logs_in=True, only_penstock=True),
-    Case(line="tokens list", evil=BOTH, logs_in=True, only_penstock=True),
-    Case(line="tokens renew {token} --for 1h", logs_in=True, only_penstock=True),
+    Case(line="tokens create --renewer {evil}", evil=JSON, logs_in=True),
+    Case(line="tokens list", evil=BOTH, logs_in=True),
+    Case(line="tokens renew {token} --for 1h", logs_in=True),
     Case(
         line="tokens renew {evil}",
         status=1,
         said=f"token {IN_A_SENTENCE}: DELEGATION_TOKEN_NOT_FOUND",
         logs_in=True,
-        only_penstock=True,
     ),
-    Case(line="tokens expire {token} --after 2h", logs_in=True, only_penstock=True),
+    Case(line="tokens expire {token} --after 2h", logs_in=True),
     Case(
         line="tokens expire {evil}",
         status=1,
         said=f"token {IN_A_SENTENCE}: DELEGATION_TOKEN_NOT_FOUND",
         logs_in=True,
-        only_penstock=True,
     ),
     Case(line="transactions list", evil=BOTH),
     Case(line="transactions describe {evil}", evil=BOTH),

@@ -21,7 +21,7 @@ from penstock.wire.messages.renew_delegation_token import RenewDelegationTokenRe
 from penstock.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.wire.messages.sasl_handshake import SaslHandshakeRequest
 from rig.dialogue import Dialogue
-from rig.sasl import plain_users, sasl_listener
+from rig.sasl import SCRAM_MODULE, plain_users, sasl_listener
 
 SECRET = "the-secret-of-the-cluster"
 NAMES = ("admin", "alice", "bob", "carol")
@@ -34,6 +34,20 @@ def settings_with_tokens(**settings: str) -> Mapping[str, str]:
     return {
         **sasl_listener(*MECHANISMS, **{"delegation_token_secret_key": SECRET, **settings}),
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain_users(USERS),
+    }
+
+
+def kafka_settings_with_tokens(**settings: str) -> dict[str, str]:
+    """The same of Apache Kafka, which is told its listener elsewhere."""
+    ours = settings_with_tokens(**settings)
+    prefix = "listener.name.sasl_plaintext"
+    return {
+        **{name: value for name, value in ours.items() if name != "listeners"},
+        **{
+            f"{prefix}.{mechanism.lower()}.sasl.jaas.config": f"{SCRAM_MODULE} required;"
+            for mechanism in MECHANISMS
+            if mechanism.startswith("SCRAM")
+        },
     }
 
 
