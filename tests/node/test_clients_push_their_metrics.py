@@ -11,7 +11,11 @@ from confluent_kafka.admin import (
 )
 
 from penstock.model.error import ErrorCode
-from penstock.model.limit import TELEMETRY_SUBSCRIPTIONS_MAX
+from penstock.model.limit import (
+    TELEMETRY_SERIES_PER_CLIENT_MAX,
+    TELEMETRY_SUBSCRIPTIONS_MAX,
+    TELEMETRY_TEXT_CHARS_MAX,
+)
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -23,6 +27,7 @@ from penstock.wire.messages.incremental_alter_configs import (
 from penstock.wire.messages.push_telemetry import PushTelemetryRequest
 from rig.apache_kafka.agent import KafkaAgent
 from rig.dialogue import Dialogue
+from rig.otlp import gauge, metrics_data, point
 from rig.running_node import RunningNode, running_node
 from rig.scraping import Scraped, scrape, scrape_open_metrics, scrape_until
 
@@ -191,6 +196,46 @@ def test_a_costly_subscription_is_named_in_the_log(
     assert "subscription='all' matched=false" in told[0]
 
 
+def push(
+    node: RunningNode, metrics: bytes, *, codec: int = 0, subscription: int | None = None
+) -> ErrorCode:
+    """By a client of its own, so that none is throttled."""
+    dialogue = Dialogue(node.bootstrap, "unused")
+    own = dialogue.exchange(GetTelemetrySubscriptionsRequest(), version=0)
+    request = PushTelemetryRequest(
+        client_instance_id=own.client_instance_id,
+        subscription_id=own.subscription_id if subscription is None else subscription,
+        compression_type=codec,
+        metrics=metrics,
+    )
+    error = ErrorCode(dialogue.exchange(request, version=0).error_code)
+    dialogue.close()
+    return error
+
+
+def test_values_that_are_not_told_are_counted(node: RunningNode) -> None:
+    subscribe(node, metrics="*", interval_ms="100")
+
+    def left_out() -> float:
+        return scrape(url_of(node))("penstock_telemetry_left_out_total")
+
+    assert left_out() == 0
+    too_many = TELEMETRY_SERIES_PER_CLIENT_MAX + 5
+    many = gauge("org.many", *(point(1.0, number=number) for number in range(too_many)))
+    assert push(node, metrics_data(many)) == ErrorCode.NONE
+    assert left_out() == 5
+    wide = point(1.0, **{f"label{number}": "v" * 200 for number in range(8)})
+    long_name = "org." + "x" * TELEMETRY_TEXT_CHARS_MAX
+    others = metrics_data(
+        gauge("org.wide", wide, point(2.0)), gauge(long_name, point(1.0)), gauge("", point(1.0))
+    )
+    assert push(node, others) == ErrorCode.NONE
+    told = scrape(url_of(node))
+    assert told("penstock_telemetry_left_out_total") == 5 + 3
+    assert told("penstock_telemetry_series") == TELEMETRY_SERIES_PER_CLIENT_MAX + 1
+    assert of_clients(told) == {f"{PREFIX}org_many", f"{PREFIX}org_wide"}
+
+
 def test_pushes_that_are_wrong_are_answered_and_leave_nothing(node: RunningNode) -> None:
     subscribe(node, metrics="*", interval_ms="100")
     dialogue = Dialogue(node.bootstrap, "unused")
@@ -202,24 +247,13 @@ def test_pushes_that_are_wrong_are_answered_and_leave_nothing(node: RunningNode)
         ErrorCode.NONE,  # of a machine that was so slow
     )
 
-    def push(metrics: bytes, *, codec: int = 0, subscription: int | None = None) -> ErrorCode:
-        """By a client of its own, so that none is throttled."""
-        own = dialogue.exchange(GetTelemetrySubscriptionsRequest(), version=0)
-        request = PushTelemetryRequest(
-            client_instance_id=own.client_instance_id,
-            subscription_id=own.subscription_id if subscription is None else subscription,
-            compression_type=codec,
-            metrics=metrics,
-        )
-        return ErrorCode(dialogue.exchange(request, version=0).error_code)
-
-    assert push(b"") == ErrorCode.NONE
-    assert push(b"\xff" * 100) == ErrorCode.INVALID_RECORD
-    assert push(b"\x0a\x7f") == ErrorCode.INVALID_RECORD
-    assert push(b"no gzip", codec=1) == ErrorCode.INVALID_RECORD
-    assert push(b"", codec=9) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert push(b"", subscription=7) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert push(bytes(1_048_577)) == ErrorCode.TELEMETRY_TOO_LARGE
+    assert push(node, b"") == ErrorCode.NONE
+    assert push(node, b"\xff" * 100) == ErrorCode.INVALID_RECORD
+    assert push(node, b"\x0a\x7f") == ErrorCode.INVALID_RECORD
+    assert push(node, b"no gzip", codec=1) == ErrorCode.INVALID_RECORD
+    assert push(node, b"", codec=9) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert push(node, b"", subscription=7) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert push(node, bytes(1_048_577)) == ErrorCode.TELEMETRY_TOO_LARGE
     told = scrape(url_of(node))
     assert of_clients(told) == set()
     assert told(PUSHES, error="INVALID_RECORD") == 3

@@ -134,6 +134,34 @@ def test_batches_that_come_again_or_out_of_order_or_of_a_fenced_producer_are_cou
     assert counts(told, "messagesin") == {"orders": 3}
 
 
+def test_batches_whose_producer_does_not_wait_for_all_replicas_are_counted(
+    node: RunningNode,
+) -> None:
+    name = "penstock_early_acked_batches_total"
+    assert set(told_by(node).by(name, "topic").values()) <= {0}
+    dialogue = Dialogue(node.bootstrap, "orders")
+    batch = bytes(build_batch([Record(b"key", b"value", timestamp_ms=1)] * 3))
+    asked = (
+        ("orders", -1),
+        ("bills", 1),
+        ("orders", 1),
+        ("orders", 0),
+        ("orders", 1),
+        ("orders", 0),
+    )
+    for topic, acks in asked:
+        request = produce_request(topic, memoryview(batch), acks=acks)
+        dialogue.send(request, version=9)
+        if acks:
+            dialogue.reply_to(request, version=9)
+    # What comes next on the connection is answered after the one that asked for no answer.
+    dialogue.exchange(produce_request("orders", memoryview(batch)), version=9)
+    dialogue.close()
+    told = told_by(node)
+    assert told.by(name, "topic") == {"orders": 4, "bills": 1}
+    assert counts(told, "messagesin") == {"orders": 18, "bills": 3}
+
+
 def test_a_topic_that_is_deleted_is_not_told_any_more(node: RunningNode) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap})
     for topic in ("orders", "bills"):

@@ -15,11 +15,18 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
 from cryptography import x509
 
+from penstock.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from penstock.wire.messages.sync_group import SyncGroupRequest
+from rig.cluster_questions import until
 from rig.dialogue import Dialogue
 from rig.running_node import RunningNode, running_node
 from rig.scraping import Scraped, scrape, scrape_open_metrics, scrape_until, url_in
@@ -28,6 +35,7 @@ from rig.tls_files import TlsFiles
 
 WAIT_SECONDS = 60
 Settings = dict[str, str | int | float | bool]
+CLASSIC_STATES = ("empty", "preparingrebalance", "completingrebalance", "stable")
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
@@ -163,6 +171,73 @@ def test_lag_of_groups_is_told_in_records_and_seconds(node: RunningNode) -> None
     assert told("penstock_group_lags_elsewhere") == 0
     assert told("penstock_group_lags_left_out") == 0
     assert told.by("penstock_group_members", "group") == {"slow": 0, "done": 0}
+
+
+def test_records_that_were_deleted_before_a_group_has_read_them_are_missed(
+    node: RunningNode,
+) -> None:
+    create(node, "orders", 1)
+    produce(node, "orders", 7)
+    consumer = Consumer({**settings_of(node), "group.id": "slow"})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+    missed = "penstock_group_missed_records"
+    assert not list(scrape(url_of(node)).all(missed))
+    admin = AdminClient(settings_of(node))
+    [deleted] = admin.delete_records([TopicPartition("orders", 0, 5)]).values()
+    deleted.result(WAIT_SECONDS)
+    told = scrape(url_of(node))
+    slow = {"group": "slow", "topic": "orders", "partition": "0"}
+    assert told(missed, **slow) == 3
+    assert told("penstock_group_lag_records", **slow) == 2  # those that it can read
+    consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+    consumer.close()
+    assert not list(scrape(url_of(node)).all(missed))
+
+
+def classic_states(node: RunningNode) -> dict[str, float]:
+    """How many groups of the classic protocol are in each state, if any are."""
+    told = scrape(url_of(node))
+    prefix = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+    return {state: count for state in CLASSIC_STATES if (count := told(f"{prefix}{state}"))}
+
+
+def test_a_rebalance_of_a_classic_group_is_told_while_it_lasts(node: RunningNode) -> None:
+    create(node, "orders", 1)
+    consumer = Consumer({**settings_of(node), "group.id": "readers"})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    consumer.close()
+    assert classic_states(node) == {"empty": 1}
+    first, second = (Dialogue(node.bootstrap, "orders") for _ in range(2))
+
+    def join(member_id: str = "") -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id="readers",
+            session_timeout_ms=WAIT_SECONDS * 1_000,
+            rebalance_timeout_ms=WAIT_SECONDS * 1_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+
+    def sync(joined: JoinGroupResponse) -> SyncGroupRequest:
+        return SyncGroupRequest(
+            group_id="readers", generation_id=joined.generation_id, member_id=joined.member_id
+        )
+
+    joined = first.exchange(join(), version=3)
+    assert classic_states(node) == {"completingrebalance": 1}
+    first.exchange(sync(joined), version=3)
+    assert classic_states(node) == {"stable": 1}
+    other = join()
+    second.send(other, version=3)  # answered when the first one has joined again
+    until("it rebalances", lambda: classic_states(node) == {"preparingrebalance": 1})
+    joined = first.exchange(join(joined.member_id), version=3)
+    second.reply_to(other, version=3)
+    assert classic_states(node) == {"completingrebalance": 1}
+    first.exchange(sync(joined), version=3)
+    assert classic_states(node) == {"stable": 1}
+    first.close()
+    second.close()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
