@@ -3,14 +3,18 @@ that it prints mend what they are printed for.
 """
 
 import asyncio
+import re
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from penstock.model.limit import MIB
 from penstock.spark.sink.options import DECISION_TOPIC
-from penstock.testing import Broker
+from penstock.testing import Broker, running_broker
 from rig.cluster_questions import until
 from rig.command import Outcome
 from rig.dialogue import Dialogue
@@ -19,9 +23,12 @@ from rig.hanging import leave_hanging, talk_with
 from rig.reassigning import create_on
 from rig.sink_output import cluster_at
 from rig.sink_shell import SinkShell, claimed
+from rig.small_disk import small_disk
 from rig.transaction_dialogue import TransactionDialogue
 
 Run = Callable[..., Outcome]
+DISK_BYTES = 64 * MIB
+VALUE = bytes(MIB // 2)
 three_nodes = pytest.mark.penstock(nodes=3, settings={"auto.leader.rebalance.enable": "false"})
 
 
@@ -400,6 +407,37 @@ def test_room_on_disks_is_held_against_what_is_wanted(examined: Examined) -> Non
     found = examined.report("--disk-free 100")["disk"]
     assert found["status"] in ("warn", "fail")
     assert "100 % wanted" in found["reason"]
+
+
+def test_a_disk_that_fills_up_is_found_until_there_is_room_again(run: Run, tmp_path: Path) -> None:
+    settings = {"log.segment.delete.delay.ms": 0}
+    with (
+        small_disk(tmp_path / "disk", size_bytes=DISK_BYTES) as disk,
+        running_broker(data=disk, settings=settings) as broker,
+    ):
+        examined = Examined(run, broker.bootstrap)
+        broker.topic("orders")
+        broker.topic("logs")
+        found = examined.report()["disk"]
+        assert found["status"] == "pass", found
+        assert found["reason"].endswith(" % free or more on every disk")
+
+        for part, status in ((0.81, "warn"), (0.91, "fail")):
+            while shutil.disk_usage(disk).used < part * DISK_BYTES:
+                broker.produce("orders", [VALUE])
+            free = 100 * shutil.disk_usage(disk).free / DISK_BYTES
+            found = examined.report()["disk"]
+            assert found["status"] == status, found
+            assert found["reason"].startswith(f"broker 1 {disk}")
+            told = re.search(r": (\d+) % free, 20 % wanted$", found["reason"])
+            assert told is not None and abs(int(told[1]) - free) < 1, found
+            [fault] = found["faults"]
+            advice = "a larger disk, or a shorter retention: orders takes "
+            assert fault["advice"].startswith(advice), fault
+            taken = int(fault["advice"].removeprefix(advice).split()[0].replace(",", ""))
+            assert taken > (part - 0.1) * DISK_BYTES
+        assert run("topics delete orders", bootstrap=broker.bootstrap).status == 0
+        until("there is room again", lambda: examined.status("disk") == "pass")
 
 
 def test_a_timestamp_of_the_future_shows_a_clock_that_is_ahead(
