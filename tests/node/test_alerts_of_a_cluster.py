@@ -15,7 +15,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
-from rig.cluster_questions import until
+from rig.cluster_questions import active_controller, until
 from rig.served_cluster import ServedCluster
 from rig.webhook import Receiver, receiver
 
@@ -30,7 +30,6 @@ QUICK = {
 OF_CLUSTER = ("PenstockOfflinePartitions", "PenstockBrokerFenced")
 OF_LEADERS = ("PenstockUnderReplicated", "PenstockUnderMinInSync")
 STANDS_STILL_SECONDS = 3  # less than a session
-FIRING, CLEARED = ["firing"], ["cleared"]
 NO_CONTROLLER = "PenstockNoActiveController"
 
 
@@ -100,14 +99,34 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
         for alert in OF_LEADERS:
             assert told_by(hook, alert) == {node: ["firing", "cleared"] for node in left}
 
-        for node in left:
+
+def test_the_loss_of_a_majority_of_controllers_is_told_once(tmp_path: Path) -> None:
+    """By the one that was active. Both waits are longer than elections, in which nobody is."""
+    wait_ms = 5_000
+    waits = {"penstock_alerts_for_ms": str(wait_ms), "penstock_alerts_clear_ms": str(wait_ms)}
+    with (
+        receiver() as hook,
+        ServedCluster(
+            tmp_path / "data", penstock_alerts_webhook_url=hook.url, **{**QUICK, **waits}
+        ) as cluster,
+    ):
+        cluster.start()
+        survivor = active_controller(cluster.addresses.values())
+        lost = cluster.nodes.keys() - {survivor}
+        for node in lost:
             cluster.nodes[node].end(signal.SIGKILL)
-        until("nobody leads", lambda: told_by(hook, NO_CONTROLLER).get(lost, [])[-1:] == FIRING)
-        cluster.start(*left)
-        until("somebody leads", lambda: told_by(hook, NO_CONTROLLER)[lost][-1:] == CLEARED)
-        # Elections take longer than these alerts wait, so there may be several pairs.
-        told = told_by(hook, NO_CONTROLLER)[lost]
-        assert told == [*FIRING, *CLEARED] * (len(told) // 2)
+        killed_ms = time.time() * 1_000
+        hook.until(NO_CONTROLLER, "firing")
+        cluster.start(*lost)
+        until("it clears", lambda: "cleared" in told_by(hook, NO_CONTROLLER)[survivor])
+        time.sleep(1.5 * wait_ms / 1_000)  # it could fire again meanwhile
+        assert told_by(hook, NO_CONTROLLER)[survivor] == ["firing", "cleared"]
+        [fired, _] = [
+            one["at_ms"]
+            for one in hook.bodies
+            if (one["alert"], one["node"]) == (NO_CONTROLLER, survivor)
+        ]
+        assert fired >= killed_ms + wait_ms
 
 
 def test_a_follower_that_stands_still_makes_produce_slow_until_it_goes_on(tmp_path: Path) -> None:
@@ -138,8 +157,14 @@ def test_a_follower_that_stands_still_makes_produce_slow_until_it_goes_on(tmp_pa
         assert producer.flush(WAIT_SECONDS) == 0
         body = hook.until(alert, "firing")
         assert body["value"] > 1_000
-        assert body["node"] != stopped
-        hook.until(alert, "cleared")
+        # Each leader that waited for the follower tells of itself.
+        until(
+            "all have cleared",
+            lambda: all("cleared" in states for states in told_by(hook, alert).values()),
+        )
+        told = told_by(hook, alert)
+        assert stopped not in told
+        assert all(states == ["firing", "cleared"] for states in told.values()), told
 
 
 def replicas_of_topic(nodes: ServedCluster) -> int:
