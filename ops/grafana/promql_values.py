@@ -1,7 +1,8 @@
 """Values of PromQL over some scrapes that are kept in memory.
 
-Only the part of the language that our dashboard uses: `by` stands before its operand, a range only
-within `rate` and `increase`, which do not extrapolate. What is not understood is refused.
+Only the part of the language that our dashboard uses, and most of our rules to the left of their
+comparison: `by` stands before its operand, a range only within `rate` and `increase`, which do not
+extrapolate. What is not understood is refused.
 """
 
 import math
@@ -172,6 +173,12 @@ class _Reader:
                 labels: by / seconds if name == "rate" else by
                 for labels, (by, seconds) in rose.items()
             }
+        elif name == "clamp_min":
+            among = _vector(self.expression())
+            self._expect(",")
+            least = self.expression()
+            assert isinstance(least, float)
+            value = {labels: max(one, least) for labels, one in among.items()}
         elif name in ("topk", "histogram_quantile"):
             number = self.expression()
             self._expect(",")

@@ -13,6 +13,7 @@ from rig.ops_files import alerts
 
 THERE = {one["alert"]: one for one in alerts()}
 # What Prometheus alone knows: that a node is down, and what it keeps a history of.
+# tests/ops/test_rules_of_prometheus_fire.py makes each of them fire and clear.
 OF_PROMETHEUS = {
     "PenstockNodeDown",
     "PenstockUncleanElection",

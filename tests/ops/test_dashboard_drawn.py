@@ -170,6 +170,8 @@ def scrape(at_s: float, *samples: tuple[str, str, float]) -> Scrape:
         ("1 - a / b", -9),
         ("max(rate(c[1m]))", 0.7),  # it began anew: 9 and 5 in 20 s
         ("topk(1, a)", 10),
+        ("clamp_min(b - 3, 0)", 0),
+        ("clamp_min(a, 4)", 10),
         ("time() - min(b)", 19),
         ("histogram_quantile(0.5, h_bucket)", 1.5),
         ("max(a) - 1 - on () group_right () b", 8),
