@@ -129,6 +129,24 @@ def test_the_loss_of_a_majority_of_controllers_is_told_once(tmp_path: Path) -> N
         assert fired >= killed_ms + wait_ms
 
 
+def test_a_voter_that_followed_tells_of_the_loss_of_the_controllers_too(tmp_path: Path) -> None:
+    wait_ms = 5_000
+    with (
+        receiver() as hook,
+        ServedCluster(
+            tmp_path / "data",
+            penstock_alerts_webhook_url=hook.url,
+            **{**QUICK, "penstock_alerts_for_ms": str(wait_ms)},
+        ) as cluster,
+    ):
+        cluster.start()
+        active = active_controller(cluster.addresses.values())
+        survivor, other = sorted(cluster.nodes.keys() - {active})
+        for node in (active, other):
+            cluster.nodes[node].end(signal.SIGKILL)
+        until("nobody leads", lambda: told_by(hook, NO_CONTROLLER).get(survivor) == ["firing"])
+
+
 def test_a_follower_that_stands_still_makes_produce_slow_until_it_goes_on(tmp_path: Path) -> None:
     alert = "PenstockProduceSlow"
     with (

@@ -82,8 +82,10 @@ class FigureSources:
         )
         figures[rules.GROUP_LAG.name] = of_groups.lags
         figures[rules.GROUP_WITHOUT_MEMBERS.name] = of_groups.unattended
-        # A voter that stands for election still knows who led its epoch: the role tells.
-        has_leader = isinstance(self._local.quorum.replica.state.role, Follower | Leader)
+        # A voter that stands for election, or that has lost a pre-vote and is a follower again,
+        # still knows who led its epoch: the role tells.
+        role = self._local.quorum.replica.state.role
+        has_leader = isinstance(role, Leader) or (isinstance(role, Follower) and not role.lost)
         figures[rules.NO_CONTROLLER.name] = {WHOLE: 0.0 if has_leader else 1.0}
         if self._partitions is not None:
             self._add_growth(figures, self._partitions)
