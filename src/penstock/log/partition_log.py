@@ -552,12 +552,18 @@ class PartitionLog:
         self._memory.save_epochs(self.end_offset)
         # Producers outlive it, and a crash at any point: recovery looks for them at the start of
         # the log, if it has no batch there, and else at the start of the segment. Both are written
-        # before anything is removed: there may be no room for them.
+        # while a full disk changes nothing, unless a segment with records begins there: that one
+        # needs its own producers until it has gone.
+        is_free = all(one.base_offset != offset or one.size_bytes == 0 for one in self.segments)
         keep_producers(self._memory, self._durability, known, offset=self.end_offset)
         known.end_offset = offset
-        keep_producers(self._memory, self._durability, known, offset=offset)
+        if is_free:
+            keep_producers(self._memory, self._durability, known, offset=offset)
+        kept = [self.end_offset, offset] if is_free else [self.end_offset]
         try:
-            remove_all(self._segments, self._memory, self._durability, (self.end_offset, offset))
+            remove_all(self._segments, self._memory, self._durability, kept)
+            if not is_free:
+                keep_producers(self._memory, self._durability, known, offset=offset)
             begin_anew(
                 self._segments,
                 self._memory,

@@ -123,9 +123,7 @@ def keep_producers(
     """
     if known.end_offset < offset:
         known.pass_over(offset)
-    if memory.producers_at(offset) is None:
-        # One that can be read stays: a segment at its offset needs it, and a crash could tear it.
-        memory.snapshots.write(known)
+    memory.snapshots.write(known)
     durability.sync_file(memory.snapshots.path(offset))
 
 
