@@ -134,6 +134,19 @@ def test_topics_partitions_headers_and_times_are_the_columns(
     assert [found[n].timestamp_ms for n in (0, 5)] == [1700000000000, 1700000000005]
 
 
+def test_columns_that_are_not_written_do_not_make_batches_smaller(
+    spark: SparkSession, node: ServedNode, topic: Callable[..., str]
+) -> None:
+    """Rows without a key fill a batch of one partition: 256 KiB, and these values have 400 B."""
+    name = topic(partitions=3)
+    rows = spark.range(40, numPartitions=1)
+    frame = rows.selectExpr("repeat('x', 20000) as picture", "repeat('v', 10) as value", "id")
+    save(frame, node, topic=name)
+    found = committed_records(node.bootstrap, name)
+    assert len(found) == 40
+    assert len({record.partition for record in found}) == 1
+
+
 def test_rows_are_there_at_least_once_when_that_is_enough(
     spark: SparkSession, node: ServedNode, topic: Callable[..., str]
 ) -> None:

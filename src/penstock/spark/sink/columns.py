@@ -5,7 +5,7 @@ an option `topic` goes before a column. Beyond it, `timestamp`. Other columns ar
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pyspark.sql.types import (
     ArrayType,
@@ -41,6 +41,19 @@ class Columns:
     partition: int | None = None
     headers: int | None = None
     timestamp: int | None = None
+
+    @property
+    def places(self) -> list[int]:
+        return list(self._by_name.values())
+
+    @property
+    def alone(self) -> "Columns":
+        """Where they stand in rows that have these columns alone, in the order of their places."""
+        return Columns(**{name: place for place, name in enumerate(self._by_name)})
+
+    @property
+    def _by_name(self) -> dict[str, int]:
+        return {name: place for name, place in asdict(self).items() if place is not None}
 
 
 def columns_of(schema: StructType, *, topic: str | None) -> Columns:

@@ -34,6 +34,7 @@ SINK_ID_MAX = 255
 BATCH_BYTES = 256 * KIB
 REQUEST_BYTES = MIB
 BUFFER_BYTES = 32 * MIB
+CHUNK_BYTES = 4 * MIB
 DELIVERY_MS = 120_000
 TIMEOUT_MS = 900_000  # what a broker allows at most, unless it is told otherwise
 
@@ -77,6 +78,7 @@ class SinkOptions:
     request_bytes: int = REQUEST_BYTES
     buffer_bytes: int = BUFFER_BYTES
     delivery_ms_max: int = DELIVERY_MS
+    chunk_bytes: int = CHUNK_BYTES  # so many are encoded at once; no option of users
 
     @property
     def query_sink(self) -> str:

@@ -2,7 +2,7 @@
 
 The record kernel takes the rows of a chunk partition by partition, as many as a batch may hold, in
 an order that is computed from their keys. Copies: one into the record batch, one more where that is
-compressed, and one of headers before. Columns that are not written are not looked at.
+compressed, and one of headers before.
 """
 
 from collections.abc import Iterator, Mapping

@@ -24,8 +24,8 @@ from penstock.client.produce.prepared_transaction import PreparedTransaction
 from penstock.client.produce.transaction_requests import Claim, claim_id
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.identity import TopicPartition
-from penstock.model.limit import MIB
 from penstock.spark.connection import connect
+from penstock.spark.sink.chunks import chunks_of
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared, Witness
 from penstock.spark.sink.errors import Contended
@@ -34,7 +34,6 @@ from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.output_topics import need_topics
 from penstock.spark.sink.rows import BatchBuilder
 
-CHUNK_BYTES = 4 * MIB  # so many are put in order at once: each partition gets whole batches of them
 TRIES_MAX = 4
 WITHDRAW_MS = 5_000
 T = TypeVar("T")
@@ -165,13 +164,13 @@ async def _withdraw(producer: TransactionalProducer) -> None:
 async def send_rows(cluster: Cluster, work: Work, producer: Sending) -> None:
     options = work.options
     builder = BatchBuilder(
-        columns=work.columns,
+        columns=work.columns.alone,
         topic=options.topic,
         codec=options.codec,
         batch_bytes=options.batch_bytes,
         turn=work.partition,
     )
-    chunks = _chunks(work.rows)
+    chunks = chunks_of(work.rows, work.columns.places, chunk_bytes=options.chunk_bytes)
     while True:
         chunk = await asyncio.to_thread(next, chunks, None)
         if chunk is None:
@@ -194,25 +193,6 @@ def batch_rules(options: SinkOptions) -> BatchRules:
         buffer_bytes_max=options.buffer_bytes,
         delivery_ms_max=options.delivery_ms_max,
     )
-
-
-def _chunks(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger pieces."""
-    gathered: list[pa.RecordBatch] = []
-    size_bytes = 0
-    for batch in rows:
-        if batch.num_rows:
-            gathered.append(batch)
-            size_bytes += batch.nbytes
-        if size_bytes >= CHUNK_BYTES:
-            yield _joined(gathered)
-            gathered, size_bytes = [], 0
-    if gathered:
-        yield _joined(gathered)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _prepared(
