@@ -391,6 +391,76 @@ def test_a_query_reads_each_record_once_over_restarts(
     }
 
 
+def test_a_query_reads_each_record_of_two_hundred_small_partitions_once_by_few_tasks(
+    spark: SparkSession,
+    node: ServedNode,
+    confluent: ConfluentClient,
+    topic: Callable[..., str],
+    folder: Path,
+) -> None:
+    name = topic(partitions=200)
+
+    def run_once() -> None:
+        rows = (
+            spark.readStream.format("penstock")
+            .option("kafka.bootstrap.servers", node.bootstrap)
+            .option("subscribe", name)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        query = (
+            rows.selectExpr("partition", "offset", "value", "spark_partition_id() as task")
+            .writeStream.format("parquet")
+            .option("path", str(folder / "out"))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(QUERY_SECONDS_MAX)
+
+    confluent.produce(name, [one for place in range(200) for one in numbered(3, place)])
+    run_once()
+    confluent.produce(name, [one for place in range(200) for one in numbered(2, place, first=3)])
+    run_once()
+    found = spark.read.parquet(str(folder / "out")).collect()
+    assert sorted((row.partition, row.offset, row.value) for row in found) == [
+        (place, offset, b"%d" % offset) for place in range(200) for offset in range(5)
+    ]
+    assert spark.sparkContext.defaultParallelism == 2
+    assert {row.task for row in found} == set(range(4))
+
+
+def test_a_query_has_the_columns_that_its_schema_names_and_no_others(
+    spark: SparkSession,
+    node: ServedNode,
+    confluent: ConfluentClient,
+    topic: Callable[..., str],
+    folder: Path,
+) -> None:
+    name = topic()
+    confluent.produce(name, numbered(3, 0))
+    rows = (
+        spark.readStream.format("penstock")
+        .schema("value binary, offset long")
+        .option("kafka.bootstrap.servers", node.bootstrap)
+        .option("subscribe", name)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    assert rows.schema.simpleString() == "struct<value:binary,offset:bigint>"
+    query = (
+        rows.writeStream.format("parquet")
+        .option("path", str(folder / "out"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(QUERY_SECONDS_MAX)
+    found = spark.read.parquet(str(folder / "out"))
+    assert found.columns == ["value", "offset"]
+    assert sorted(map(tuple, found.collect())) == [(b"0", 0), (b"1", 1), (b"2", 2)]
+
+
 def test_partitions_of_a_frame_share_two_tasks_a_core(
     spark: SparkSession, node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:
