@@ -1,6 +1,7 @@
 """JSON with a declared schema: what fits is typed, and what does not is told in a sentence."""
 
 import json
+import math
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -209,6 +210,59 @@ def test_a_number_that_is_none_does_not_become_one(spark: SparkSession) -> None:
     told = reasons(spark, [b'{"n":' + text + b"}" for text in texts], "n double")
     quoted = "field n should be double, and is a string"
     assert told == ["the value is not valid JSON"] * 2 + [quoted] * 2
+
+
+def test_of_two_fields_with_the_same_name_the_last_counts_and_both_must_fit(
+    spark: SparkSession,
+) -> None:
+    twice = [b'{"n":1,"n":2}', b'{"n":"x","n":2}', b'{"n":1,"n":"x"}', b'{"x":1,"x":2,"n":"y"}']
+    rows = schemas.parse_json(rows_of(spark, list(twice)), "n int").orderBy("number").collect()
+    assert [row.parsed and row.parsed.n for row in rows] == [2, None, None, None]
+    assert reasons(spark, list(twice), "n int") == [None] + ["the value is not valid JSON"] * 3
+
+
+def test_numbers_and_escapes_become_what_spark_makes_of_them(spark: SparkSession) -> None:
+    made = {
+        b'{"d":1e400}': ("d", math.inf),
+        b'{"t":1e400}': ("t", '"Infinity"'),
+        b'{"t":1.10}': ("t", "1.1"),
+        b'{"p":1.239}': ("p", Decimal("1.24")),
+        b'{"t":"a\\ud800"}': ("t", "a?"),
+    }
+    rows = rows_of(spark, list(made))
+    parsed = schemas.parse_json(rows, "d double, t string, p decimal(5,2)").orderBy("number")
+    found = [row.parsed for row in parsed.collect()]
+    wanted = list(made.values())
+    assert [(name, row[name]) for row, (name, _) in zip(found, wanted, strict=True)] == wanted
+    unfit = "field n should be bigint, and is a number that does not fit"
+    assert reasons(spark, [b'{"n":1.0}', b'{"n":1e2}'], "n bigint") == [unfit] * 2
+
+
+def test_what_is_too_long_or_too_deep_for_spark_is_refused_in_any_field(
+    spark: SparkSession,
+) -> None:
+    def with_levels(levels: int) -> bytes:
+        return b'{"n":1,"x":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+    def with_digits(digits: int) -> bytes:
+        return b'{"n":1,"x":' + b"9" * digits + b"}"
+
+    def with_name(length: int) -> bytes:
+        return b'{"n":1,"' + b"x" * length + b'":2}'
+
+    most = [with_levels(999), with_digits(1_000), with_name(50_000)]
+    more = [with_levels(1_000), with_digits(1_001), with_name(50_001)]
+    assert reasons(spark, [*most, *more], "n int") == (
+        [None] * 3 + ["the value is not valid JSON"] * 3
+    )
+
+
+def test_a_string_has_at_most_twenty_million_characters(spark: SparkSession) -> None:
+    lengths = spark.createDataFrame([(20_000_000,), (20_000_001,)], "length int").coalesce(1)
+    text = F.concat(F.lit('{"x":"'), F.expr("repeat('x', length)"), F.lit('"}'))
+    parsed = schemas.parse_json(lengths.withColumn("value", text), "x string")
+    found = parsed.select("length", "reason").orderBy("length").collect()
+    assert [row.reason for row in found] == [None, "the value is not valid JSON"]
 
 
 def test_the_first_fault_in_the_order_of_the_schema_is_told(spark: SparkSession) -> None:
