@@ -38,6 +38,8 @@ class Place:
     compression: str
     more: bool
     only: str
+    arrow_rows: list[int]  # in a batch of Arrow that a sink is handed; empty: as Spark has it
+    chunk_kib: list[int]  # encoded at once by our sink; empty: as it has it
 
     def wants(self, name: str) -> bool:
         """Whether a case of this name is measured: else nothing is prepared for it."""
@@ -60,17 +62,23 @@ def run(usage: str, cases: Cases) -> None:
 
 def measure(chosen: argparse.Namespace, cases: Cases, node: ServedNode, folder: Path) -> None:
     with spark_with_sides(
-        master=chosen.master, before=chosen.before, folder=folder, quick=chosen.quick
+        master=chosen.master,
+        before=chosen.before,
+        folder=folder,
+        quick=chosen.quick,
+        chunk_kib=numbers(chosen.chunk_kib),
     ) as (spark, formats):
         place = Place(
             spark=spark,
             formats=formats,
             bootstrap=node.bootstrap,
-            sizes=[int(size) for size in chosen.sizes.split(",")],
+            sizes=numbers(chosen.sizes),
             megabytes=chosen.megabytes,
             compression=chosen.compression,
             more=chosen.more,
             only=chosen.only,
+            arrow_rows=numbers(chosen.arrow_rows),
+            chunk_kib=numbers(chosen.chunk_kib),
         )
         jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
         processes = Processes(jvm=jvm, node=node.pid)
@@ -91,6 +99,12 @@ def parsed(usage: str) -> argparse.Namespace:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--sizes", default="100,1000", help="bytes of a value")
     parser.add_argument("--compression", default="none")
+    parser.add_argument(
+        "--arrow-rows", default="", help="write with so many rows in a batch of Arrow: 2000,10000"
+    )
+    parser.add_argument(
+        "--chunk-kib", default="", help="write with so much encoded at once: 1024,4096,16384"
+    )
     parser.add_argument("--only", default="", help="cases with this in their names")
     parser.add_argument("--more", action="store_true", help="also cases of lesser interest")
     parser.add_argument("--before", type=Path, help="the src folder of another, built checkout")
@@ -102,3 +116,7 @@ def parsed(usage: str) -> argparse.Namespace:
     if chosen.quick:
         chosen.rounds, chosen.megabytes = 1, 1
     return chosen
+
+
+def numbers(told: str) -> list[int]:
+    return [int(one) for one in told.split(",") if one]

@@ -1,5 +1,5 @@
 """What is compared in one JVM: our format, the same of another checkout, Spark's own Kafka
-connector, and the floors.
+connector, and the floors; and our sink with other sizes of chunks.
 
 Spark gives each function that is written in Python the environment that the session had when the
 function was registered, and starts workers for each environment. So our class is registered twice:
@@ -9,17 +9,21 @@ alone, is this checkout's and does not know the other's queries.
 """
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceWriter
+from pyspark.sql.types import StructType
 from spark_floors import Floor
 
 import penstock
 import penstock.spark
+from penstock.model.limit import KIB
 from penstock.spark.data_source import PenstockDataSource
+from penstock.spark.sink.batch import BatchSink
 from rig.apache_kafka.jars import PeerMissing
 from rig.small_spark import SHORT_LIVED_JAVA
 from rig.spark_connector import connector_jars
@@ -40,7 +44,7 @@ SETTINGS = {
 
 @contextmanager
 def spark_with_sides(
-    *, master: str, before: Path | None, folder: Path, quick: bool
+    *, master: str, before: Path | None, folder: Path, quick: bool, chunk_kib: Sequence[int] = ()
 ) -> Iterator[tuple[SparkSession, frozenset[str]]]:
     """A session, and the formats that it has; a quick one is no good for figures."""
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}
@@ -60,6 +64,9 @@ def spark_with_sides(
         if before is not None:
             register_before(spark, before.resolve())
             formats.add(BEFORE)
+        for kib in chunk_kib:
+            spark.dataSource.register(of_chunks(kib, spark.sparkContext.defaultParallelism))
+            formats.add(with_chunks(kib))
         yield spark, frozenset(formats)
     finally:
         spark.stop()
@@ -94,3 +101,27 @@ def of_before(source: str, cores_known: int) -> type[DataSource]:
             super().__init__(options)
 
     return Before
+
+
+def with_chunks(kib: int) -> str:
+    """The name of our format whose sink encodes so much at once."""
+    return f"{OURS}_{kib}_kib"
+
+
+def of_chunks(kib: int, cores_known: int) -> type[DataSource]:
+    own_name = with_chunks(kib)  # workers are given what it is, and can't import this module
+
+    class WithChunks(PenstockDataSource):
+        cores = cores_known
+
+        @classmethod
+        def name(cls) -> str:
+            return own_name
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+            sink = super().writer(schema, overwrite)
+            assert isinstance(sink, BatchSink)
+            sink.options = replace(sink.options, chunk_bytes=kib * KIB)
+            return sink
+
+    return WithChunks
