@@ -97,6 +97,26 @@ def test_bounds_of_event_time_are_durations(run: Run) -> None:
     assert outcome.status == 2
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("wordcount --forget-after soon", "'soon': expected a duration such as 90s, 5m or 30d"),
+        ("wordcount --forget-after 0s", "'0s' must be longer than 0"),
+        (
+            "replay --forget-after 30d",
+            "replay can't forget keys: --forget-after is for wordcount and clickstream",
+        ),
+    ],
+)
+def test_keys_are_forgotten_after_a_duration_where_that_makes_sense(
+    run: Run, options: str, told: str
+) -> None:
+    outcome = run(f"pipeline run {options}")
+    assert outcome.status == 2
+    assert told in outcome.err
+    assert outcome.err.count("\n") <= 4  # usage, hint and the error
+
+
 def test_a_database_that_is_not_there_is_told_in_one_line(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
     outcome = run(f"pipeline generate cdc --count 1 --postgres 'host={tmp_path} dbname=shop'")

@@ -35,6 +35,17 @@ def _bound(context: click.Context, parameter: click.Parameter, text: str) -> int
     return duration_ms
 
 
+def _positive_bound(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> int | None:
+    if text is None:
+        return None
+    duration_ms = _bound(context, parameter, text)
+    if duration_ms == 0:
+        raise click.BadParameter(f"{text!r} must be longer than 0")
+    return duration_ms
+
+
 @click.group(cls=CommandGroup)
 def pipeline() -> None:
     """Run the ready pipelines on Spark, and write events for them."""
@@ -80,6 +91,13 @@ def list_pipelines(as_json: bool) -> None:
     callback=_bound,
     help="Events further behind their record's timestamp become dead letters.",
 )
+@click.option(
+    "--forget-after",
+    "forget_after_ms",
+    metavar="DURATION",
+    callback=_positive_bound,
+    help="Drop users or words without an event for so long. Default: keep all.",
+)
 @cluster_options
 def run(
     name: str,
@@ -90,6 +108,7 @@ def run(
     once: bool,
     ahead_ms: int,
     behind_ms: int,
+    forget_after_ms: int | None,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -103,6 +122,9 @@ def run(
     chosen = PIPELINES[name]
     if chosen.needs_postgres and postgres is None:
         raise click.UsageError(f"{name} needs a database: say where with --postgres DSN")
+    if forget_after_ms is not None and not chosen.can_forget:
+        able = " and ".join(one.name for one in PIPELINES.values() if one.can_forget)
+        raise click.UsageError(f"{name} can't forget keys: --forget-after is for {able}")
     wish = RunWish(
         pipeline=chosen,
         bootstrap=bootstrap,
@@ -112,6 +134,7 @@ def run(
         seconds_max=seconds,
         once=once,
         event_time=EventTimeBounds(ahead_ms_max=ahead_ms, behind_ms_max=behind_ms),
+        forget_after_ms=forget_after_ms,
         config=given_command_config(),
     )
     figures = run_pipeline(wish, apply_first=lambda: _apply(bootstrap, chosen))

@@ -58,6 +58,7 @@ class RunWish:
     seconds_max: float | None
     once: bool
     event_time: EventTimeBounds
+    forget_after_ms: int | None = None
     config: Path | None = None  # --command-config
 
     def place(self) -> Place:
@@ -68,6 +69,7 @@ class RunWish:
             postgres=self.postgres,
             once=self.once,
             event_time=self.event_time,
+            forget_after_ms=self.forget_after_ms,
         )
 
 

@@ -10,8 +10,9 @@ from penstock.spark.pipelines.commerce import names, steps
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.streams import read_topics, write_topics
 from penstock.spark.pipelines.wordcount.names import LINES
-from penstock.spark.pipelines.wordcount.steps import counts, words
+from penstock.spark.pipelines.wordcount.steps import counts, recent_counts, timed, words
 
+RECENT_WORD_COUNT = "recent-word-count"
 WORD_COUNT, ORDER_VIEW, PROFILES = "word-count", "order-view", "profiles"
 CLICKSTREAM, CDC = "clickstream", "cdc"
 PIPELINES = {CLICKSTREAM: clickstream.start, CDC: cdc.start}
@@ -21,6 +22,11 @@ def start_query(spark: SparkSession, what: str, place: Place, *, sink: str) -> l
     """Those of a pipeline have its own names; a single query and its output have that of `sink`."""
     if what in PIPELINES:
         return PIPELINES[what](spark, place)
+    if what == RECENT_WORD_COUNT:
+        assert place.forget_after_ms is not None
+        timed_words = words(timed(read_topics(spark, place, LINES)), "at")
+        recent = recent_counts(timed_words, forget_after_ms=place.forget_after_ms)
+        return [write_topics(recent, place, query=sink, topic=sink)]
     rows = updates(spark, what, place).select("key", "value")
     return [write_topics(rows, place, query=sink, topic=sink, output_mode="update")]
 

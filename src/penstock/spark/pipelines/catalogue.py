@@ -15,6 +15,7 @@ class Pipeline:
     outputs: tuple[str, ...]  # topics and tables that it writes itself
     needs_postgres: bool = False  # it does not start without one
     events_per_day: int | None = None  # at least, in the story of its generator; None: no matter
+    can_forget: bool = False  # a query of it takes `Place.forget_after_ms`
 
     @property
     def job_module(self) -> str:
@@ -37,6 +38,7 @@ _ALL: tuple[Pipeline, ...] = (
         summary="lines of text to running counts of their words",
         inputs=("wordcount.lines",),
         outputs=("wordcount.counts",),
+        can_forget=True,
     ),
     Pipeline(
         name="commerce",
@@ -61,6 +63,7 @@ _ALL: tuple[Pipeline, ...] = (
         summary="what people do in a shop to sessions, profiles, fraud alerts and an audit log",
         inputs=("clickstream.events",),
         events_per_day=70_000,
+        can_forget=True,
         outputs=(
             "clickstream.sessions",
             "clickstream.profiles",

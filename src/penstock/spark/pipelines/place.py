@@ -29,11 +29,13 @@ class Place:
     trigger_seconds: float = TRIGGER_SECONDS  # a new batch begins so often, where not `once`
     batch_records_max: int | None = BATCH_RECORDS_MAX  # of each source; None: all there is
     event_time: EventTimeBounds = DEFAULT_BOUNDS  # events beyond them become dead letters
+    forget_after_ms: int | None = None  # keys without an event for so long; None: none is
 
     def __post_init__(self) -> None:
         assert self.bootstrap
         assert self.folder
         assert self.trigger_seconds >= 0
+        assert self.forget_after_ms is None or self.forget_after_ms > 0
 
     @property
     def brokers(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.dead_letter import letters
+from penstock.spark.pipelines.checkpoint_state import refuse_other_state
 from penstock.spark.pipelines.clickstream import fraud, steps
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.streams import read_topics, write_batches, write_topics
@@ -23,21 +24,32 @@ AUDIT = "clickstream.audit"  # a Delta table, and the query that fills it
 
 
 def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
+    refuse_other_state(spark, place, query=PROFILES)
     records = read_topics(spark, place, EVENTS, includeHeaders="true")
     events = steps.parsed(records, event_time=place.event_time)
     sound = steps.sound(events)
     sessions = steps.as_records(steps.sessions(sound), key="user_id")
-    profiles = steps.as_records(steps.profiles(sound), key="user_id")
     alerts = steps.as_records(fraud.alerts(steps.signals(sound)), key="subject")
     wrong = alerts.withColumn("topic", F.lit(ALERTS)).unionByName(
         letters(events, dead_letters=DEAD_LETTERS), allowMissingColumns=True
     )
     return [
         write_topics(sessions, place, query=SESSIONS, topic=SESSIONS),
-        write_topics(profiles, place, query=PROFILES, topic=PROFILES, output_mode="update"),
+        write_profiles(sound, place),
         write_topics(wrong, place, query=ALERTS),
         write_audit(steps.audit_rows(events), place),
     ]
+
+
+def write_profiles(events: DataFrame, place: Place) -> StreamingQuery:
+    """Of all users, or of those that have been seen lately."""
+    if place.forget_after_ms is None:
+        profiles = steps.as_records(steps.profiles(events), key="user_id")
+        return write_topics(profiles, place, query=PROFILES, topic=PROFILES, output_mode="update")
+    recent = steps.recent_profiles(events, forget_after_ms=place.forget_after_ms)
+    return write_topics(
+        steps.as_latest(recent, key="user_id"), place, query=PROFILES, topic=PROFILES
+    )
 
 
 def write_audit(rows: DataFrame, place: Place) -> StreamingQuery:

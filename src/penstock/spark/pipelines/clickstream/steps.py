@@ -4,12 +4,16 @@
 others have a `reason`, and become dead letters.
 """
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from penstock.spark.pipelines.clickstream import rules
+from penstock.spark.pipelines.clickstream.profile import MEMORY, Profile, profile_with
 from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
 from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
+from penstock.spark.pipelines.forgetting import VIEW, Fields, View, view_of_recent
 from penstock.spark.schemas import BriefJson
 
 FAULT = "_fault"  # of the JSON
@@ -101,6 +105,45 @@ def profiles(events: DataFrame) -> DataFrame:
     )
 
 
+def recent_profiles(events: DataFrame, *, forget_after_ms: int) -> DataFrame:
+    """As `profiles`, in a column `view`. A user without an event for so long is forgotten: the view
+    is null once, and begins anew when the user comes back.
+    """
+    parts = events.select("user_id", "at", "at_ms", "event_id", "kind", "amount_cents", "category",
+                          "device", "page")  # fmt: skip
+    return view_of_recent(parts, PROFILE, key="user_id", at="at", forget_after_ms=forget_after_ms)
+
+
+def _profile_with(memory: Fields | None, events: Iterable[Row]) -> Fields:
+    known = None if memory is None else Profile(*memory)
+    return profile_with(known, (event.asDict() for event in events))
+
+
+def _shown(memory: Fields) -> Row:
+    profile = Profile(*memory)
+    return Row(
+        first_seen_at_ms=profile.first_seen_at_ms,
+        last_seen_at_ms=profile.last_seen_at_ms,
+        events=profile.events,
+        purchases=profile.purchases,
+        spent_cents=profile.spent_cents,
+        favourite_category=profile.favourite_category,
+        favourite_device=profile.favourite_device,
+        last_page=None if profile.last_page is None else profile.last_page[2],
+    )
+
+
+PROFILE = View(
+    memory=MEMORY,
+    shown="""
+        first_seen_at_ms long, last_seen_at_ms long, events long, purchases long, spent_cents long,
+        favourite_category string, favourite_device string, last_page string
+    """,
+    add=_profile_with,
+    show=_shown,
+)
+
+
 def signals(events: DataFrame) -> DataFrame:
     """What the rules look at: one row for each event, rule and subject that it concerns."""
     failed_login = (F.col("kind") == "login") & ~F.col("ok")
@@ -150,6 +193,15 @@ def as_records(rows: DataFrame, *, key: str) -> DataFrame:
     return rows.select(
         F.col(key).cast("binary").alias("key"),
         F.to_json(F.struct("*")).cast("binary").alias("value"),
+    )
+
+
+def as_latest(views: DataFrame, *, key: str) -> DataFrame:
+    """As `as_records`, of the latest view of each key; a tombstone for one that is forgotten."""
+    fields = F.to_json(F.struct(key, f"{VIEW}.*"))
+    return views.select(
+        F.col(key).cast("binary").alias("key"),
+        F.when(F.col(VIEW).isNotNull(), fields).cast("binary").alias("value"),
     )
 
 
