@@ -11,6 +11,7 @@ from penstock.spark.source.batch import BatchReader
 from penstock.spark.source.columns import schema_of
 from penstock.spark.source.options import source_options
 from penstock.spark.source.stream import StreamReader
+from rig.clients.interface import Message
 
 
 def batch_reader(bootstrap: str, schema: StructType | None = None, **options: str) -> BatchReader:
@@ -38,3 +39,7 @@ def rows_of(
 
 def places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(row["partition"], row["offset"]) for row in rows]
+
+
+def numbered(count: int, partition: int, first: int = 0) -> list[Message]:
+    return [Message(value=b"%d" % (first + one), partition=partition) for one in range(count)]

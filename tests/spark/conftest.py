@@ -18,10 +18,8 @@ from rig.small_spark import SMALL_SPARK
 
 TESTS = Path(__file__).resolve().parents[1]
 TOPIC_NUMBERS = itertools.count(1)
-NODE_SETTINGS = {
-    "auto.create.topics.enable": "false",
-    "transaction.two.phase.commit.enable": "true",
-}
+TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
+NODE_SETTINGS = {"auto.create.topics.enable": "false", **TWO_PHASE}
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +42,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]:
     """Whoever kills it starts it again; a test that changes more has a node of its own."""
     served = ServedNode(data=tmp_path_factory.mktemp("spark") / "node", settings=NODE_SETTINGS)
+    served.start()
+    yield served
+    assert served.stop() == 0
+
+
+@pytest.fixture
+def own_node(tmp_path: Path) -> Iterator[ServedNode]:
+    """Of one test: pipelines have their topics by name, and others have lines in them."""
+    served = ServedNode(data=tmp_path / "node", settings=TWO_PHASE)
     served.start()
     yield served
     assert served.stop() == 0

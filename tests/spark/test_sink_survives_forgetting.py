@@ -3,7 +3,7 @@ next one, and in the one that writes tombstones. Each record is there once.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,18 +23,8 @@ from rig.stateful.queries import RECENT_WORD_COUNT, start_query
 # A program with four queries takes its time where others are at work.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
 WORDS = [f"word{number}" for number in range(200)]
 LASTING = WORDS[:100]
-
-
-@pytest.fixture
-def own_node(tmp_path: Path) -> Iterator[ServedNode]:
-    """Pipelines have their topics by name: others have lines in the one that is counted here."""
-    served = ServedNode(data=tmp_path / "node", settings=TWO_PHASE)
-    served.start()
-    yield served
-    assert served.stop() == 0
 
 
 def test_counts_and_tombstones_of_a_query_that_is_killed_at_each_point_are_there_once(

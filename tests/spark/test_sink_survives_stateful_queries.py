@@ -3,7 +3,6 @@
 bench/stateful_ordeal.py does it at length: more queries, 20 kills at each point, 5 MB a task.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,18 +18,6 @@ from rig.stateful.word_count import WordCountStory
 
 # A program with four queries takes its time where others are at work.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-TWO_PHASE = {"transaction.two.phase.commit.enable": "true"}
-
-
-@pytest.fixture
-def own_node(tmp_path: Path) -> Iterator[ServedNode]:
-    """Pipelines have their topics by name: others have lines in the one that is counted here."""
-    served = ServedNode(data=tmp_path / "node", settings=TWO_PHASE)
-    served.start()
-    yield served
-    assert served.stop() == 0
 
 
 def test_words_are_counted_once_by_queries_that_are_killed_at_each_point(

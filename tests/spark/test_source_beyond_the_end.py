@@ -20,10 +20,10 @@ from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.spark_source import batch_reader, places, rows_of, stream_reader
+from rig.spark_stream import store_what_is_there, stored, stream_of
 from rig.transactional.confluent import ConfluentProducer
 
 EVERYTHING = ReadAllAvailable()
-QUERY_SECONDS_MAX = 120
 STREAM = "penstock.spark.source.stream"
 ASKED_ONCE = {"fetchOffset.numRetries": "0"}
 
@@ -218,24 +218,10 @@ def test_a_query_goes_on_with_the_checkpoint_of_one_that_read_uncommitted(
     name = topic(partitions=2)
 
     def run_once(isolation: str) -> None:
-        rows = (
-            spark.readStream.format("penstock")
-            .option("kafka.bootstrap.servers", node.bootstrap)
-            .option("kafka.isolation.level", isolation)
-            .option("subscribe", name)
-            .option("startingOffsets", "earliest")
-            .option("failOnDataLoss", "false")
-            .load()
-        )
-        query = (
-            rows.selectExpr("partition", "offset", "cast(value as string) as value")
-            .writeStream.format("parquet")
-            .option("path", str(folder / "out"))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(QUERY_SECONDS_MAX)
+        told = {"kafka.isolation.level": isolation, "failOnDataLoss": "false"}
+        rows = stream_of(spark, node.bootstrap, name, **told)
+        read = rows.selectExpr("partition", "offset", "cast(value as string) as value")
+        store_what_is_there(read, folder)
 
     confluent.produce(name, plain(0, 3))
     with open_transaction(node.bootstrap, name, b"a", b"b") as transaction:
@@ -245,7 +231,7 @@ def test_a_query_goes_on_with_the_checkpoint_of_one_that_read_uncommitted(
         run_once("read_committed")
         transaction.commit()
         run_once("read_committed")
-    found = spark.read.parquet(str(folder / "out")).collect()
+    found = stored(spark, folder).collect()
     assert sorted((row.partition, row.offset, row.value) for row in found) == [
         (0, 0, "plain 0"),
         (0, 1, "plain 1"),

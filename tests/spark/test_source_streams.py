@@ -1,4 +1,4 @@
-"""How far each batch of a stream goes, what appears, what is lost; and the same in Spark."""
+"""How far each batch of a stream goes, what appears, what is lost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -31,14 +30,9 @@ from penstock.spark.source.stream import StreamReader
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
 from rig.serve import ServedNode
-from rig.spark_source import places, rows_of, stream_reader
+from rig.spark_source import numbered, places, rows_of, stream_reader
 
 EVERYTHING = ReadAllAvailable()
-QUERY_SECONDS_MAX = 300
-
-
-def numbered(count: int, partition: int, first: int = 0) -> list[Message]:
-    return [Message(value=b"%d" % (first + one), partition=partition) for one in range(count)]
 
 
 def next_batch(
@@ -347,156 +341,3 @@ def test_checkpoints_of_others_and_places_that_are_not_there_are_told(
         missing.stop()
     finally:
         reader.stop()
-
-
-def test_a_query_reads_each_record_once_over_restarts(
-    spark: SparkSession,
-    node: ServedNode,
-    confluent: ConfluentClient,
-    topic: Callable[..., str],
-    folder: Path,
-) -> None:
-    name = topic(partitions=2)
-
-    def run_once() -> int:
-        rows = (
-            spark.readStream.format("penstock")
-            .option("kafka.bootstrap.servers", node.bootstrap)
-            .option("subscribe", name)
-            .option("startingOffsets", "earliest")
-            .option("maxBytesPerTrigger", "500b")
-            .load()
-        )
-        query = (
-            rows.selectExpr("partition", "offset", "cast(value as string) as value")
-            .writeStream.format("parquet")
-            .option("path", str(folder / "out"))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(QUERY_SECONDS_MAX)
-        return len(query.recentProgress)
-
-    confluent.produce(name, numbered(40, 0) + numbered(40, 1))
-    assert run_once() > 1  # batches
-    confluent.produce(name, numbered(20, 1, first=40))
-    run_once()
-    found = spark.read.parquet(str(folder / "out")).collect()
-    assert len(found) == 100
-    assert {(row.partition, row.offset, row.value) for row in found} == {
-        (partition, offset, str(offset))
-        for partition, count in ((0, 40), (1, 60))
-        for offset in range(count)
-    }
-
-
-def test_a_query_reads_each_record_of_two_hundred_small_partitions_once_by_few_tasks(
-    spark: SparkSession,
-    node: ServedNode,
-    confluent: ConfluentClient,
-    topic: Callable[..., str],
-    folder: Path,
-) -> None:
-    name = topic(partitions=200)
-
-    def run_once() -> None:
-        rows = (
-            spark.readStream.format("penstock")
-            .option("kafka.bootstrap.servers", node.bootstrap)
-            .option("subscribe", name)
-            .option("startingOffsets", "earliest")
-            .load()
-        )
-        query = (
-            rows.selectExpr("partition", "offset", "value", "spark_partition_id() as task")
-            .writeStream.format("parquet")
-            .option("path", str(folder / "out"))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(QUERY_SECONDS_MAX)
-
-    confluent.produce(name, [one for place in range(200) for one in numbered(3, place)])
-    run_once()
-    confluent.produce(name, [one for place in range(200) for one in numbered(2, place, first=3)])
-    run_once()
-    found = spark.read.parquet(str(folder / "out")).collect()
-    assert sorted((row.partition, row.offset, row.value) for row in found) == [
-        (place, offset, b"%d" % offset) for place in range(200) for offset in range(5)
-    ]
-    assert spark.sparkContext.defaultParallelism == 2
-    assert {row.task for row in found} == set(range(4))
-
-
-def test_a_query_has_the_columns_that_its_schema_names_and_no_others(
-    spark: SparkSession,
-    node: ServedNode,
-    confluent: ConfluentClient,
-    topic: Callable[..., str],
-    folder: Path,
-) -> None:
-    name = topic()
-    confluent.produce(name, numbered(3, 0))
-    rows = (
-        spark.readStream.format("penstock")
-        .schema("value binary, offset long")
-        .option("kafka.bootstrap.servers", node.bootstrap)
-        .option("subscribe", name)
-        .option("startingOffsets", "earliest")
-        .load()
-    )
-    assert rows.schema.simpleString() == "struct<value:binary,offset:bigint>"
-    query = (
-        rows.writeStream.format("parquet")
-        .option("path", str(folder / "out"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(QUERY_SECONDS_MAX)
-    found = spark.read.parquet(str(folder / "out"))
-    assert found.columns == ["value", "offset"]
-    assert sorted(map(tuple, found.collect())) == [(b"0", 0), (b"1", 1), (b"2", 2)]
-
-
-def test_partitions_of_a_frame_share_two_tasks_a_core(
-    spark: SparkSession, node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
-) -> None:
-    """Also in the processes that plan it, which know nothing of the session."""
-    name = topic(partitions=30)
-    for partition in range(30):
-        confluent.produce(name, numbered(5, partition))
-    reader = spark.read.format("penstock").options(subscribe=name)
-    frame = reader.option("kafka.bootstrap.servers", node.bootstrap).load()
-    assert spark.sparkContext.defaultParallelism == 2
-    assert frame.rdd.getNumPartitions() == 4
-    counts = frame.groupBy("partition").count().collect()
-    assert sorted(map(tuple, counts)) == [(partition, 5) for partition in range(30)]
-
-
-def test_a_frame_has_the_columns_of_sparks_own_source_and_obeys_conditions(
-    spark: SparkSession, node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
-) -> None:
-    name = topic(partitions=3)
-    confluent.produce(name, [one for place in range(3) for one in numbered(100, place)])
-    reader = (
-        spark.read.format("penstock")
-        .option("kafka.bootstrap.servers", node.bootstrap)
-        .option("subscribe", name)
-    )
-    frame = reader.option("includeHeaders", "true").load()
-    assert frame.schema.simpleString() == (
-        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
-        "timestamp:timestamp,timestampType:int,headers:array<struct<key:string,value:binary>>>"
-    )
-    chosen = frame.where("partition = 1 and offset >= 95 and timestamp > '2020-01-01'")
-    assert chosen.rdd.getNumPartitions() == 1
-    assert [(row.offset, row.value) for row in chosen.collect()] == [
-        (offset, b"%d" % offset) for offset in range(95, 100)
-    ]
-    few = reader.schema("offset long, partition int").load()
-    assert {(row.partition, row.offset) for row in few.collect()} == {
-        (place, offset) for place in range(3) for offset in range(100)
-    }

@@ -12,8 +12,7 @@ from penstock.spark.error_line import own_error_line
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
 from rig.serve import ServedNode
-
-QUERY_SECONDS_MAX = 300
+from rig.spark_stream import QUERY_SECONDS_MAX, stream_of
 
 
 def test_query_ends_with_one_line(
@@ -25,13 +24,7 @@ def test_query_ends_with_one_line(
 ) -> None:
     name = topic()
     confluent.produce(name, [Message(value=b"old")])
-    rows = (
-        spark.readStream.format("penstock")
-        .option("kafka.bootstrap.servers", node.bootstrap)
-        .option("subscribe", name)
-        .option("startingOffsets", "earliest")
-        .load()
-    )
+    rows = stream_of(spark, node.bootstrap, name)
     query = rows.writeStream.format("noop").option("checkpointLocation", str(folder)).start()
     try:
         query.processAllAvailable()
