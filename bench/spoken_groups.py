@@ -78,7 +78,8 @@ class SpokenGroup(ABC):
             await self.commit()
             await asyncio.sleep(pause)
 
-    async def commit(self) -> None:
+    async def commit(self) -> ErrorCode:
+        """Of its first member. Only a coordinator that has loaded the group takes it."""
         member, epoch = self._first
         offset = self.committed + 1
         wanted = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
@@ -98,7 +99,8 @@ class SpokenGroup(ABC):
         code = ErrorCode(reply.topics[0].partitions[0].error_code)
         self.answers[code] += 1
         if code == ErrorCode.NONE:
-            self.committed = offset
+            self.committed = max(self.committed, offset)
+        return code
 
     async def check_offset(self) -> None:
         """Whether what was acked before is there still."""
