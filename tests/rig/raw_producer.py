@@ -64,10 +64,19 @@ class Pipeline:
         self._waiting: list[tuple[int, Message, int]] = []
 
     def send(self, request: Message, *, version: int) -> None:
+        self._socket.sendall(self._encoded(request, version))
+
+    def ask_together(self, *requests: tuple[Message, int]) -> list[Any]:
+        """Sends requests with their versions in one chunk; all replies, in order."""
+        assert not self._waiting
+        self._socket.sendall(b"".join(self._encoded(*request) for request in requests))
+        return [self.reply() for _ in requests]
+
+    def _encoded(self, request: Message, version: int) -> bytes:
         self._sent += 1
         parts = encode_request(request, version=version, correlation_id=self._sent, client_id="raw")
         self._waiting.append((self._sent, request, version))
-        self._socket.sendall(b"".join(cast(bytes, part) for part in parts))
+        return b"".join(cast(bytes, part) for part in parts)
 
     def reply(self) -> Any:
         """To the oldest request that has none yet."""

@@ -1,5 +1,7 @@
 """AddOffsetsToTxn: the group whose offsets a transaction is about to commit."""
 
+from collections.abc import Awaitable
+
 from penstock.broker.coordinators.fencing_log import Client
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
@@ -15,19 +17,38 @@ from penstock.wire.messages.add_offsets_to_txn import (
 )
 
 
-async def handle(
+def handle(
+    services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> Awaitable[AddOffsetsToTxnResponse]:
+    """Decided at once, before what comes behind it, but for the first in a cluster."""
+    if not services.groups.has_topic:
+        return _once_there_is_a_topic(services, request, context)
+    return _enlisted(_ask(services, request, context))
+
+
+async def _once_there_is_a_topic(
     services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse:
     await services.groups.create_topic()
+    return await _enlisted(_ask(services, request, context))
+
+
+def _ask(
+    services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> Enlisted | Awaitable[Enlisted]:
     partition = TopicPartition(OFFSETS_TOPIC, services.groups.index_of(request.group_id))
     asked = enlistment_of_offsets(request, partition=partition)
-    reply = services.transactions.ask(
+    reply: Enlisted | Awaitable[Enlisted] = services.transactions.ask(
         request.transactional_id,
         asked,
         version=context.header.api_version,
         client=Client(context.header, context.peer),
     )
-    enlisted: Enlisted = reply if isinstance(reply, Enlisted) else await reply
+    return reply
+
+
+async def _enlisted(reply: Enlisted | Awaitable[Enlisted]) -> AddOffsetsToTxnResponse:
+    enlisted = reply if isinstance(reply, Enlisted) else await reply
     return AddOffsetsToTxnResponse(error_code=enlisted.error)
 
 

@@ -5,7 +5,7 @@ another epoch than this node knows of: when a transaction is taken over (KIP-939
 this node knows are told to stop its writer, and no other may have verified it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
 from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.coordinators.fencing_log import Client
@@ -33,9 +33,10 @@ from penstock.wire.messages.add_partitions_to_txn import (
 )
 
 
-async def handle(
+def handle(
     services: Services, request: AddPartitionsToTxnRequest, context: RequestContext
-) -> AddPartitionsToTxnResponse:
+) -> Awaitable[AddPartitionsToTxnResponse]:
+    """Decided at once, before what comes behind it, but for those of very many partitions."""
     version = context.header.api_version
     asked = enlistments(request, version=version)
     by_client = version < BATCHED_FROM_VERSION
@@ -43,8 +44,27 @@ async def handle(
         _errors_in(services.image, asked, by_client=by_client),
         services.long_answers if by_client else None,
     )
-    errors = looked if isinstance(looked, list) else await looked
+    if isinstance(looked, list):
+        return _reply(asked, _ask(services, asked, looked, context), version=version)
+    return _looked_up(services, asked, looked, context)
 
+
+async def _looked_up(
+    services: Services,
+    asked: Sequence[Enlist],
+    looked: Awaitable[list[Enlisted | None]],
+    context: RequestContext,
+) -> AddPartitionsToTxnResponse:
+    answers = _ask(services, asked, await looked, context)
+    return await _reply(asked, answers, version=context.header.api_version)
+
+
+def _ask(
+    services: Services,
+    asked: Sequence[Enlist],
+    errors: Sequence[Enlisted | None],
+    context: RequestContext,
+) -> Awaitable[list[Enlisted]]:
     client = Client(context.header, context.peer)
 
     def ask(part: tuple[Enlist, Enlisted | None]) -> object:
@@ -52,13 +72,17 @@ async def handle(
         if error is not None:
             return error
         return services.transactions.ask(
-            enlist.transactional_id, enlist, version=version, client=client
+            enlist.transactional_id, enlist, version=context.header.api_version, client=client
         )
 
     parts = list(zip(asked, errors, strict=True))
-    answers: list[Enlisted] = await ask_each(
-        parts, ask, lambda part, code: refuse_one(part[0], code)
-    )
+    return ask_each(parts, ask, lambda part, code: refuse_one(part[0], code))
+
+
+async def _reply(
+    asked: Sequence[Enlist], waiting: Awaitable[list[Enlisted]], *, version: int
+) -> AddPartitionsToTxnResponse:
+    answers = await waiting
     return enlist_reply(
         [(enlist.transactional_id, answer) for enlist, answer in zip(asked, answers, strict=True)],
         version=version,

@@ -1,6 +1,7 @@
 """JoinGroup: a member asks its coordinator for a place in the next generation."""
 
 import asyncio
+from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
@@ -12,12 +13,22 @@ from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 NULL_PROTOCOL_FROM = 7  # before, no protocol is an empty name
 
 
-async def handle(
+def handle(
     services: Services, request: JoinGroupRequest, context: RequestContext
-) -> JoinGroupResponse:
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     asked = services.groups.ask(request.group_id, request, context)
-    reply: JoinGroupResponse = await asked if isinstance(asked, asyncio.Future) else asked
-    if reply.protocol_name is None and context.header.api_version < NULL_PROTOCOL_FROM:
+    version = context.header.api_version
+    if isinstance(asked, asyncio.Future):
+        return _parked(asked, version=version)
+    return _in_form(asked, version=version)
+
+
+async def _parked(asked: asyncio.Future[JoinGroupResponse], *, version: int) -> JoinGroupResponse:
+    return _in_form(await asked, version=version)
+
+
+def _in_form(reply: JoinGroupResponse, *, version: int) -> JoinGroupResponse:
+    if reply.protocol_name is None and version < NULL_PROTOCOL_FROM:
         reply.protocol_name = ""
     return reply
 

@@ -1,5 +1,7 @@
 """OffsetFetch: the offsets that groups have committed, asked of one group or of many."""
 
+from collections.abc import Awaitable
+
 from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
@@ -22,11 +24,11 @@ GROUP_ERROR_FROM = 2  # before, the error of a group is told of each of its part
 NO_OFFSET = -1
 
 
-async def handle(
+def handle(
     services: Services, request: OffsetFetchRequest, context: RequestContext
-) -> OffsetFetchResponse:
+) -> Awaitable[OffsetFetchResponse]:
     many = context.header.api_version >= MANY_GROUPS_FROM
-    groups = await ask_each(
+    asked: Awaitable[list[OffsetFetchResponseGroup]] = ask_each(
         _without_repeats(request.groups) if many else [_only_group(request)],
         lambda group: services.groups.read(
             group.group_id,
@@ -35,9 +37,16 @@ async def handle(
         ),
         refuse_group,
     )
-    if many:
+    return _fetched(asked, request, version=context.header.api_version)
+
+
+async def _fetched(
+    asked: Awaitable[list[OffsetFetchResponseGroup]], request: OffsetFetchRequest, *, version: int
+) -> OffsetFetchResponse:
+    groups = await asked
+    if version >= MANY_GROUPS_FROM:
         return OffsetFetchResponse(groups=groups)
-    return _of_one_group(groups[0], request, context.header.api_version)
+    return _of_one_group(groups[0], request, version)
 
 
 def refuse(

@@ -119,6 +119,10 @@ class GroupCoordinator:
         """Those that serve, for whoever wants to look at them."""
         return (led.shard for led in self._shards if led.host.serves)
 
+    @property
+    def has_topic(self) -> bool:
+        return OFFSETS_TOPIC in self._image.topics_by_name
+
     def check(self) -> None:
         self._shards.check()
 
@@ -211,7 +215,7 @@ class GroupCoordinator:
 
     async def create_topic(self) -> None:
         """Makes `__consumer_offsets` if there is none. RequestError when it could not be made."""
-        if OFFSETS_TOPIC not in self._image.topics_by_name:
+        if not self.has_topic:
             wanted = offsets_topic(self._image, self._settings, may_be_alone=self._may_be_alone)
             await self._topic.create(wanted)
 
