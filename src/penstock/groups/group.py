@@ -3,6 +3,8 @@
 Each protocol has its own answer; this module only selects it.
 """
 
+from collections.abc import Set
+
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.classic import checks as classic_checks
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicState
@@ -99,7 +101,7 @@ class Readers:
     that are then checked.
     """
 
-    topics: frozenset[str] | None  # None where members do not tell
+    topics: Set[str] | None  # None where members do not tell
     are_consumers: bool
 
     def may_read(self, topic: str) -> bool:
@@ -109,7 +111,7 @@ class Readers:
 
 def readers_of(group: Group) -> Readers:
     if isinstance(group, ConsumerGroup):
-        topics = frozenset(consumer_subscription.group_names(group))
+        topics = consumer_subscription.group_names(group)
         return Readers(topics=topics, are_consumers=True)
     return Readers(topics=subscribed_topics(group), are_consumers=group.uses_consumer_protocol)
 

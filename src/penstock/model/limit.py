@@ -90,11 +90,19 @@ PENDING_MEMBERS_MAX = 2000
 PENDING_MEMBER_MS_MAX = 60_000
 # Of a classic group, whatever the setting allows: each join costs as much as the group is large.
 CLASSIC_GROUP_MEMBERS_MAX = 5000
+# Assignors of one member; clients have two to four. Of a group also all that its members bring for
+# them, names included: several times what a decision could store of the one that is chosen.
+CLASSIC_PROTOCOLS_MAX = 100
+CLASSIC_PROTOCOLS_BYTES_MAX = 4 * DECISION_BYTES_MAX
 # Of a client's or an instance's id, at the front of a member id that is made from it.
 MEMBER_ID_PREFIX_LENGTH_MAX = 255
 # With so many members a change of all of them fits into one decision, also when the group becomes
 # one of the other protocol.
 CONSUMER_GROUP_MEMBERS_MAX = 2000
+# Topics that members of the consumer protocol subscribe to by name. Those of a group are counted
+# for each member: a member that changes costs the group's coordinator as much as they are many.
+SUBSCRIBED_NAMES_OF_MEMBER_MAX = 10_000
+SUBSCRIBED_NAMES_OF_GROUP_MAX = 500_000
 EXPIRY_ENTRIES_PER_STEP = 5000  # groups and offsets looked at before others get their turn
 
 # Regular expressions over topic names and transactional ids

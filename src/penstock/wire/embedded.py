@@ -15,15 +15,20 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 VERSION_BYTES = 2
 
 
-def read_embedded(cls: type[AnyMessage], data: bytes | memoryview) -> AnyMessage:
-    """The message in these bytes. MalformedMessage whatever else they are."""
+def read_embedded(
+    cls: type[AnyMessage], data: bytes | memoryview, *, version_max: int | None = None
+) -> AnyMessage:
+    """The message in these bytes. MalformedMessage whatever else they are. Fields that versions
+    after `version_max` added are left out.
+    """
+    known_max = cls.VERSIONS.max if version_max is None else version_max
     view = memoryview(data)
     if len(view) < VERSION_BYTES:
         raise MalformedMessage(f"{cls.__name__} is cut off")
     version = int.from_bytes(view[:VERSION_BYTES], "big", signed=True)
     if version < cls.VERSIONS.min:
         raise MalformedMessage(f"{cls.__name__} has the version {version}")
-    return decode(cls, min(version, cls.VERSIONS.max), view, VERSION_BYTES)
+    return decode(cls, min(version, known_max), view, VERSION_BYTES)
 
 
 def write_embedded(message: Message, *, version: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Members of classic groups that send what makes no sense, or too much of it: they alone suffer."""
+"""Members of groups that send what makes no sense, or too much of it: they alone suffer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.error import ErrorCode
+from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
 from penstock.wire.messages.heartbeat import HeartbeatRequest
@@ -76,17 +77,40 @@ def test_metadata_that_make_no_sense_are_passed_on(dialogue: Dialogue, metadata:
     assert bytes(member.member_assignment) == b"no assignment either"
 
 
-def test_metadata_too_large_to_store_end_the_generation_and_nothing_else(
-    dialogue: Dialogue,
-) -> None:
-    joined = join(dialogue, bytes(10 * MIB))
-    assert joined.error_code == ErrorCode.NONE
-    assert sync(dialogue, joined, b"x") is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert describe(dialogue).group_state == "PreparingRebalance"
-    leaving = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=joined.member_id)])
-    assert dialogue.exchange(leaving, version=5).members[0].error_code == ErrorCode.NONE
+def test_metadata_too_large_to_store_are_refused_at_the_join(dialogue: Dialogue) -> None:
+    assert join(dialogue, bytes(10 * MIB)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert describe(dialogue).group_state == "Dead"
     again = join(dialogue, b"small")
     assert sync(dialogue, again, b"x") is ErrorCode.NONE
+
+
+def test_a_member_with_very_many_protocols_is_refused(dialogue: Dialogue) -> None:
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name=f"p{number}") for number in range(99_000)],
+    )
+    for version in (3, 5, 9):
+        reply = dialogue.exchange(request, version=version)
+        assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert describe(dialogue).group_state == "Dead"
+
+
+def test_a_consumer_that_subscribes_to_very_many_names_is_refused(dialogue: Dialogue) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[f"n{number}" for number in range(90_000)],
+        topic_partitions=[],
+    )
+    reply = dialogue.exchange(request, version=1)
+    assert reply.error_code == ErrorCode.INVALID_REQUEST
+    assert "90000" in reply.error_message
+    request.subscribed_topic_names = ["n"]
+    assert dialogue.exchange(request, version=1).error_code == ErrorCode.NONE
 
 
 def test_an_assignment_too_large_to_store_is_refused(dialogue: Dialogue) -> None:

@@ -120,6 +120,8 @@ class ClassicGroup:
     unsynced: set[str] = field(default_factory=set)  # members of this generation, yet to sync
     initial: InitialDelay | None = None
     supporters: Counter[str] = field(default_factory=Counter)  # members, by protocol
+    metadata_bytes: Counter[str] = field(default_factory=Counter)  # of all members, by protocol
+    protocols_bytes: int = 0  # of all protocols of all members, names included
     joined_count: int = 0  # members whose join is parked
     stored: GroupMetadataValue | None = None  # what the journal has, if static members are in it
 
@@ -138,6 +140,8 @@ class ClassicGroup:
             unsynced=set(self.unsynced),
             initial=self.initial,
             supporters=self.supporters.copy(),
+            metadata_bytes=self.metadata_bytes.copy(),
+            protocols_bytes=self.protocols_bytes,
             joined_count=self.joined_count,
             stored=self.stored,
         )
@@ -196,9 +200,12 @@ class ClassicGroup:
 
     def change(self, member: ClassicMember) -> None:
         """Replaces the member that has the same id."""
-        self._count(self.members[member.member_id], -1)
+        old = self.members[member.member_id]
         self.members[member.member_id] = member
-        self._count(member, 1)
+        if old.protocols is not member.protocols:  # most changes leave them as they are
+            self._count_protocols(old, -1)
+            self._count_protocols(member, 1)
+        self.joined_count += (member.join_ticket is not None) - (old.join_ticket is not None)
 
     def remove(self, member_id: str) -> None:
         """Removes a member; if it was the leader, the oldest of the others becomes leader."""
@@ -256,13 +263,32 @@ class ClassicGroup:
     def _check_counts(self) -> None:
         supporters = Counter(name for m in self.members.values() for name in m.protocol_names)
         assert +self.supporters == supporters, self  # invariant 8
+        metadata_bytes: Counter[str] = Counter()
+        for member in self.members.values():
+            for protocol in member.protocols:
+                metadata_bytes[protocol.name] += len(protocol.metadata)
+        assert +self.metadata_bytes == +metadata_bytes, self  # invariant 8
+        held = sum(size_bytes(member.protocols) for member in self.members.values())
+        assert self.protocols_bytes == held, self  # invariant 8
         joined = sum(member.join_ticket is not None for member in self.members.values())
         assert self.joined_count == joined, self  # invariant 8
 
     def _count(self, member: ClassicMember, sign: int) -> None:
+        self._count_protocols(member, sign)
+        if member.join_ticket is not None:
+            self.joined_count += sign
+
+    def _count_protocols(self, member: ClassicMember, sign: int) -> None:
+        for protocol in member.protocols:
+            self.metadata_bytes[protocol.name] += sign * len(protocol.metadata)
         for name in member.protocol_names:
             self.supporters[name] += sign
             if not self.supporters[name]:
                 del self.supporters[name]
-        if member.join_ticket is not None:
-            self.joined_count += sign
+                del self.metadata_bytes[name]
+        self.protocols_bytes += sign * size_bytes(member.protocols)
+
+
+def size_bytes(protocols: Iterable[SupportedProtocol]) -> int:
+    """What they take of memory."""
+    return sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)

@@ -1,5 +1,6 @@
 """JoinGroup: which clients may join, get an id first, or rejoin. Start at `decide_join`."""
 
+from collections import Counter
 from dataclasses import replace
 
 from penstock.groups.changes import CancelDeadline, SetDeadline
@@ -10,6 +11,7 @@ from penstock.groups.classic.group import (
     ClassicMember,
     ClassicState,
     SupportedProtocol,
+    size_bytes,
 )
 from penstock.groups.classic.rebalance import complete_join_if_ready, rebalance_or_complete_join
 from penstock.groups.classic.rejoin import rejoin, replace_static
@@ -22,6 +24,9 @@ from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.limit import (
     CLASSIC_GROUP_MEMBERS_MAX,
+    CLASSIC_PROTOCOLS_BYTES_MAX,
+    CLASSIC_PROTOCOLS_MAX,
+    DECISION_BYTES_MAX,
     MEMBER_ID_PREFIX_LENGTH_MAX,
     NEW_MEMBER_JOIN_MS_MAX,
     PENDING_MEMBER_MS_MAX,
@@ -44,6 +49,8 @@ def decide_join(group: ClassicGroup | None, context: DecisionContext, asked: Joi
         return _refuse(ErrorCode.INVALID_GROUP_ID, member_id)
     settings = context.settings
     code = check_session_timeout(request, settings)
+    if code is ErrorCode.NONE and len(request.protocols) > CLASSIC_PROTOCOLS_MAX:
+        code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if code is not ErrorCode.NONE:
         return _refuse(code, member_id)
     if group is None:
@@ -55,6 +62,8 @@ def decide_join(group: ClassicGroup | None, context: DecisionContext, asked: Joi
         return _turn_away(group, context, member_id)
     if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+    if not _fits(group, request):
+        return _refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, member_id)
     if not member_id:
         return _join_as_stranger(group, context, asked)
     if member_id in group.pending:
@@ -105,6 +114,27 @@ def _has_room(group: ClassicGroup, member_id: str, *, members_max: int) -> bool:
             return waits_already or group.joined_count < members_max
         case ClassicState.COMPLETING | ClassicState.STABLE:
             return member is not None or len(group.members) < members_max
+
+
+def _fits(group: ClassicGroup, request: JoinGroupRequest) -> bool:
+    """Whether the group could still be stored with what the member brings, whichever of its
+    protocols is chosen, and holds no more memory than it may.
+    """
+    known_id = request.member_id or group.static_members.get(request.group_instance_id or "", "")
+    known = group.members.get(known_id)
+    growth: Counter[str] = Counter()  # of the metadata, by protocol
+    growth_bytes = 0
+    for protocol in request.protocols:
+        growth[protocol.name] += len(protocol.metadata)
+        growth_bytes += len(protocol.name) + len(protocol.metadata)
+    if known is not None:
+        for former in known.protocols:
+            growth[former.name] -= len(former.metadata)
+        growth_bytes -= size_bytes(known.protocols)
+    return group.protocols_bytes + growth_bytes <= CLASSIC_PROTOCOLS_BYTES_MAX and all(
+        group.metadata_bytes[protocol.name] + growth[protocol.name] <= DECISION_BYTES_MAX
+        for protocol in request.protocols
+    )
 
 
 def _turn_away(group: ClassicGroup, context: DecisionContext, member_id: str) -> Decided:

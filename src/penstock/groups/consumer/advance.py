@@ -16,7 +16,6 @@ from penstock.groups.consumer.stored import (
     regex_stored,
 )
 from penstock.groups.consumer.subscription import (
-    group_names,
     metadata_hash,
     resolve,
     resolved_again,
@@ -31,7 +30,12 @@ from penstock.groups.records import (
 )
 from penstock.groups.timers import RevocationEnds
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.limit import GROUP_REGEXES_MAX, REGEX_STEPS_MAX
+from penstock.model.limit import (
+    GROUP_REGEXES_MAX,
+    REGEX_STEPS_MAX,
+    SUBSCRIBED_NAMES_OF_GROUP_MAX,
+    SUBSCRIBED_NAMES_OF_MEMBER_MAX,
+)
 from penstock.model.regex.pattern import Effort
 
 
@@ -42,10 +46,12 @@ def advance(
     after that. RequestError when its regular expression is invalid.
     """
     before = draft.group.members.get(member.member_id)
-    if member != before:
-        draft.write(member_stored(draft.group.group_id, member))
     subscribed = ((), "") if before is None else (before.topics, before.regex)
     resubscribes = subscribed != (member.topics, member.regex)
+    if resubscribes:
+        _check_names(draft, len(member.topics), len(subscribed[0]))
+    if member != before:
+        draft.write(member_stored(draft.group.group_id, member))
     if resubscribes:
         _resolve_regex(draft, member.regex)
         drop_unused_regexes(draft)
@@ -86,8 +92,27 @@ def raise_epoch(draft: Draft) -> None:
 
 def _begin_epoch(draft: Draft) -> None:
     group, image = draft.group, draft.context.image
-    found = metadata_hash(group_names(group), image)
+    found = metadata_hash(group, image)
     draft.write(group_stored(group.group_id, epoch=group.epoch + 1, metadata_hash=found))
+
+
+def _check_names(draft: Draft, count: int, count_before: int) -> None:
+    """RequestError when a member subscribes to more names than a group may have: what changes the
+    group, or compares its topics with those of the cluster, costs as much as these are many.
+    """
+    if count > SUBSCRIBED_NAMES_OF_MEMBER_MAX:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"SubscribedTopicNames has {count} names, more than {SUBSCRIBED_NAMES_OF_MEMBER_MAX}.",
+        )
+    more = count - count_before
+    if more > 0 and draft.group.subscribed_count + more > SUBSCRIBED_NAMES_OF_GROUP_MAX:
+        raise RequestError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The members of the consumer group subscribe to {draft.group.subscribed_count} topics "
+            f"by name, those of each counted: {more} more would exceed "
+            f"{SUBSCRIBED_NAMES_OF_GROUP_MAX}.",
+        )
 
 
 def _resolve_regex(draft: Draft, regex: str) -> None:
@@ -111,7 +136,7 @@ def _look_at_metadata(draft: Draft, *, resubscribes: bool) -> None:
     if not has_seen_all:
         _resolve_again(draft)
     image = draft.context.image
-    if resubscribes or metadata_hash(group_names(draft.group), image) != draft.group.metadata_hash:
+    if resubscribes or metadata_hash(draft.group, image) != draft.group.metadata_hash:
         _begin_epoch(draft)
     draft.metadata_seen()
 

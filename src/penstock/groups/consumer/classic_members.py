@@ -9,7 +9,7 @@ tells it to join again whenever it has to give up or to take over partitions.
 from dataclasses import replace
 
 from penstock.groups.classic import join as classic_join
-from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, SupportedProtocol
+from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, SupportedProtocol, size_bytes
 from penstock.groups.classic.replies import join_refused, sync_refused
 from penstock.groups.consumer.admission import admit
 from penstock.groups.consumer.advance import advance
@@ -32,6 +32,7 @@ from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnd
 from penstock.machine.deadlines import Deadlines
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.limit import CLASSIC_PROTOCOLS_BYTES_MAX, CLASSIC_PROTOCOLS_MAX
 from penstock.wire.embedded import read_embedded
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -169,17 +170,24 @@ def _joined(group: ConsumerGroup, draft: Draft, member: ConsumerMember, *, ticke
 
 def _supported(group: ConsumerGroup, request: JoinGroupRequest) -> tuple[SupportedProtocol, ...]:
     """What it brings; one of its protocols must be known to all the classic members."""
-    sides = [member.classic for member in group.members.values() if member.classic is not None]
-    common = [
-        protocol
-        for protocol in request.protocols
-        if all(any(p.name == protocol.name for p in side.protocols) for side in sides)
-    ]
+    if len(request.protocols) > CLASSIC_PROTOCOLS_MAX:
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    common = {protocol.name for protocol in request.protocols}
+    known_id = request.member_id or group.static_members.get(request.group_instance_id or "")
+    others_bytes = 0
+    for member_id, member in group.members.items():
+        if member.classic is not None:
+            common.intersection_update(protocol.name for protocol in member.classic.protocols)
+            if member_id != known_id:
+                others_bytes += size_bytes(member.classic.protocols)
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not common:
         raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return tuple(
+    brought = tuple(
         SupportedProtocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols
     )
+    if others_bytes + size_bytes(brought) > CLASSIC_PROTOCOLS_BYTES_MAX:
+        raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    return brought
 
 
 def _subscription(protocol: SupportedProtocol) -> ConsumerProtocolSubscription:

@@ -15,8 +15,10 @@ Invariants:
 5. `reconciled` holds exactly the members that own what the target gives them.
 6. Every stored regular expression belongs to a member. Those of 2, 3 and 6 hold between decisions;
    a journal that others wrote may begin otherwise.
+7. `subscribers` and `subscribed_count` match the topics that members subscribe to by name.
 """
 
+from collections import Counter
 from dataclasses import field, replace
 from enum import Enum
 from typing import assert_never
@@ -69,6 +71,8 @@ class ConsumerGroup:
     owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # -> topics that match
     reconciled: set[str] = field(default_factory=set)
+    subscribers: dict[str, int] = field(default_factory=dict)  # members, by name of a topic
+    subscribed_count: int = 0  # names that members subscribe to, those of each counted
     seen: Image | None = None  # that `regexes` were matched with last; volatile
 
     @property
@@ -104,6 +108,8 @@ class ConsumerGroup:
             owners=dict(self.owners),
             regexes=dict(self.regexes),
             reconciled=set(self.reconciled),
+            subscribers=dict(self.subscribers),
+            subscribed_count=self.subscribed_count,
             seen=self.seen,
         )
 
@@ -156,6 +162,9 @@ class ConsumerGroup:
         assert reconciled == self.reconciled, self  # invariant 5
         used = {member.regex for member in self.members.values()}
         assert self.regexes.keys() <= used, self  # invariant 6
+        subscribers = Counter(name for member in self.members.values() for name in member.topics)
+        assert subscribers == self.subscribers, self  # invariant 7
+        assert subscribers.total() == self.subscribed_count, self  # invariant 7
 
     def _apply_member(self, record: ConsumerMemberStored) -> None:
         old = self.members.get(record.member)
@@ -164,6 +173,7 @@ class ConsumerGroup:
             self._put(with_metadata(member, record.value))
         elif old is not None:
             self._disown(old)
+            self._subscribe(old.topics, ())
             del self.members[record.member]
             self.reconciled.discard(record.member)
             if self.static_members.get(old.instance_id or "") == record.member:
@@ -183,6 +193,7 @@ class ConsumerGroup:
             self._disown(old)
             if old.instance_id is not None and old.instance_id != member.instance_id:
                 self.static_members.pop(old.instance_id, None)
+        self._subscribe(() if old is None else old.topics, member.topics)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -198,6 +209,19 @@ class ConsumerGroup:
             # In a compacted journal the record of the next owner may come before this one's.
             if self.owners.get(partition) == member.member_id:
                 del self.owners[partition]
+
+    def _subscribe(self, before: tuple[str, ...], now: tuple[str, ...]) -> None:
+        if before == now:
+            return
+        subscribers = self.subscribers
+        for name in now:
+            subscribers[name] = subscribers.get(name, 0) + 1
+        for name in before:
+            if subscribers[name] == 1:
+                del subscribers[name]
+            else:
+                subscribers[name] -= 1
+        self.subscribed_count += len(now) - len(before)
 
     def _reckon_reconciled(self) -> None:
         self.reconciled = {

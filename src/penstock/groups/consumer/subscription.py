@@ -5,8 +5,9 @@ hash of the cluster's topics is another one, the group begins a new epoch. The h
 a group from a journal that Apache Kafka wrote begins one more epoch when it is first used.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from hashlib import blake2b
+from itertools import chain
 
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ConsumerMember
@@ -33,24 +34,51 @@ def subscribed_ids(
     return frozenset(topic.topic_id for topic in found if topic is not None)
 
 
-def group_names(group: ConsumerGroup) -> list[str]:
-    """The topics of all members, in order."""
-    names: set[str] = set()
+def ids_by_subscription(
+    group: ConsumerGroup, image: Image
+) -> dict[tuple[tuple[str, ...], str], frozenset[TopicId]]:
+    """As `subscribed_ids` for all members, by names and pattern: most of them subscribe to the
+    same.
+    """
+    known = image.topics_by_name
+    existing = frozenset(existing_names(group, image))
+    ids: dict[tuple[tuple[str, ...], str], frozenset[TopicId]] = {}
     for member in group.members.values():
-        names.update(member.topics)
-        names.update(group.regexes.get(member.regex, ()))
-    return sorted(names)
+        key = (member.topics, member.regex)
+        if key not in ids:
+            names = existing.intersection(chain(member.topics, group.regexes.get(member.regex, ())))
+            ids[key] = frozenset(known[name].topic_id for name in names)
+    return ids
 
 
-def metadata_hash(names: Iterable[str], image: Image) -> int:
-    """The hash of the topics with these names that exist; it changes when any of them does."""
-    digest, any_found = blake2b(digest_size=8), False
+def group_names(group: ConsumerGroup) -> Set[str]:
+    """The topics of all members, by name and by pattern; some may not exist. It is good as long as
+    the group does not change.
+    """
+    used = {member.regex for member in group.members.values()}
+    matching = [topics for regex, topics in group.regexes.items() if regex in used]
+    names = group.subscribers.keys()
+    return names if not matching else names | set(chain(*matching))
+
+
+def existing_names(group: ConsumerGroup, image: Image) -> list[str]:
+    """The topics of all members that exist, in order."""
+    names, known = group_names(group), image.topics_by_name
+    if len(names) > len(known):
+        return sorted(name for name in known if name in names)
+    return sorted(name for name in names if name in known)
+
+
+def metadata_hash(group: ConsumerGroup, image: Image) -> int:
+    """The hash of the group's topics that exist; it changes when any of them does."""
+    names = existing_names(group, image)
+    if not names:
+        return NO_TOPICS_HASH
+    digest = blake2b(digest_size=8)
     for name in names:
-        topic = image.topics_by_name.get(name)
-        if topic is not None:
-            any_found = True
-            digest.update(f"{name}:{len(topic.partitions)}:".encode() + topic.topic_id)
-    return int.from_bytes(digest.digest(), "big", signed=True) if any_found else NO_TOPICS_HASH
+        topic = image.topics_by_name[name]
+        digest.update(f"{name}:{len(topic.partitions)}:".encode() + topic.topic_id)
+    return int.from_bytes(digest.digest(), "big", signed=True)
 
 
 def resolve(

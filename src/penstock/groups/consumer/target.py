@@ -9,7 +9,7 @@ from penstock.groups.assignor.uniform import assign_uniformly
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.stored import target_member_stored, target_stored
-from penstock.groups.consumer.subscription import subscribed_ids
+from penstock.groups.consumer.subscription import ids_by_subscription
 from penstock.metadata.image.image import Image
 
 ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
@@ -49,9 +49,7 @@ def preferred_assignor(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:
 
 
 def _spec(group: ConsumerGroup, image: Image) -> GroupSpec:
-    # Most members of a group subscribe to the same.
-    subscribers = {(m.topics, m.regex): m for m in group.members.values()}
-    ids = {key: subscribed_ids(group, member, image) for key, member in subscribers.items()}
+    ids = ids_by_subscription(group, image)
     members = tuple(
         MemberSpec(
             member_id=member_id,
