@@ -73,6 +73,7 @@ def test_topic_that_is_there_already_is_refused_unless_that_is_fine(run: Run) ->
         ("topics describe nope", "nope: there is no such topic"),
         ("topics delete nope", "nope: there is no such topic"),
         ("topics alter nope --partitions 3", "nope: there is no such topic"),
+        ("topics alter __cluster_metadata --partitions 3", "there is no such topic"),
         ("topics create a/b", "a/b"),
         ("topics create a --set retention.ms=soon", "retention.ms"),
         ("topics create a --set no.such.setting=1", "no.such.setting"),
@@ -94,6 +95,19 @@ def test_trouble_is_one_line_and_an_exit_status(run: Run, command: str, said: st
     assert outcome.err.startswith("penstock: ")
     assert outcome.err.count("\n") == 1
     assert outcome.out == b""
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_internal_topics_get_no_more_partitions(run: Run, name: str) -> None:
+    run(f"topics create {name} --partitions 2")
+    outcome = run(f"topics alter {name} --partitions 3")
+    assert outcome.status == 1
+    assert outcome.err == (
+        f"penstock: {name}: The number of partitions of the internal topic {name} cannot change: "
+        "what it holds is found by it.\n"
+    )
+    (described,) = run(f"topics describe {name} --json").json()
+    assert len(described["partitions"]) == 2
 
 
 def test_settings_are_shown_with_where_they_come_from(run: Run) -> None:

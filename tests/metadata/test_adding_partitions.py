@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -95,6 +96,18 @@ def test_growth_that_makes_no_sense_is_refused(
     assert result.error_code == code
     assert message in (result.error_message or "")
     assert len(cluster.topic("orders").partitions) == 2
+
+
+@pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
+@pytest.mark.parametrize("assignments", [None, [[1]]])
+def test_internal_topics_do_not_grow(name: str, assignments: list[list[int]] | None) -> None:
+    cluster = Cluster()
+    cluster.create(name, partitions=2)
+    by_hand = assignments and [CreatePartitionsAssignment(broker_ids=ids) for ids in assignments]
+    (result,) = grow(cluster, CreatePartitionsTopic(name=name, count=3, assignments=by_hand))
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert name in (result.error_message or "")
+    assert len(cluster.topic(name).partitions) == 2
 
 
 def test_a_topic_named_twice_does_not_grow() -> None:

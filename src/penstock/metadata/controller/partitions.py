@@ -1,4 +1,9 @@
-"""More partitions for topics that exist."""
+"""More partitions for topics that exist.
+
+Internal topics keep their number, where Apache Kafka lets it grow: coordinators find the partition
+of a group or a transactional id by it. With another number offsets, fencing and prepared
+transactions would lie where nobody looks for them.
+"""
 
 from collections import Counter
 
@@ -10,6 +15,7 @@ from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -55,6 +61,12 @@ def _grow(
         return Refusal(
             code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             message="This server does not host this topic-partition.",
+        )
+    if topic.name in INTERNAL_TOPICS:
+        return Refusal(
+            code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+            message=f"The number of partitions of the internal topic {topic.name} cannot change: "
+            "what it holds is found by it.",
         )
     present = len(found.partitions)
     if topic.count == present:
