@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.broker.alerts import webhook
-from penstock.broker.metrics import groups as group_metrics
 from penstock.client.admin.alert_reports import read_reports
+from penstock.broker.metrics import lag_ages
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
@@ -206,7 +206,9 @@ def test_a_group_whose_lag_is_not_known_any_more_is_not_told_as_cleared(
         consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "billing"})
         consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
         hook.until(alert, "firing")
-        monkeypatch.setattr(group_metrics, "METRICS_LAG_AGES_MAX", 0)
+        monkeypatch.setattr(lag_ages, "METRICS_LAG_AGES_MAX", 0)
+        # It goes on by a record, so the age has to be read again.
+        consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
         disk.free_part = 0.1
         hook.until("PenstockDiskFilling", "firing")
         disk.free_part = 0.5

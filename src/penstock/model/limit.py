@@ -143,7 +143,8 @@ METRICS_REQUEST_BYTES_MAX = 8 * KIB  # of a scrape; real ones have some hundred
 METRICS_REQUEST_MS_MAX = 5_000  # from a connection to the end of its request
 METRICS_ANSWER_MS_MAX = 30_000  # from then on to its end: that of a client that reads slowly
 METRICS_CONNECTIONS_MAX = 16
-METRICS_STEPS_PER_TURN = 200  # of a scrape: less than a millisecond, then others get their turn
+METRICS_STEPS_PER_TURN = 200  # of a scrape: then others get their turn
+METRICS_TURN_US = 1_000  # the same for steps that take long
 METRICS_LAGS_MAX = 10_000  # partitions of groups whose lag is told
 METRICS_LAG_AGES_MAX = 1_000  # of those with a lag in seconds: each may cost a read from a file
 

@@ -21,7 +21,7 @@ from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.metrics.cluster import cluster_metrics
 from penstock.broker.metrics.compaction import compaction_metrics
 from penstock.broker.metrics.groups import group_metrics
-from penstock.broker.metrics.logs import log_metrics
+from penstock.broker.metrics.logs import directory_metrics
 from penstock.broker.metrics.replicas import replica_metrics
 from penstock.broker.metrics.transactions import transaction_metrics
 from penstock.broker.partitions.log_directories import LogDirectories
@@ -68,7 +68,7 @@ class NodeAlerts:
         self._login = login
         settings = config.settings.alerts
         self._rules = rules_of(settings)
-        of_node = [log_metrics(directories, world.disk)]
+        of_node = [directory_metrics(directories, world.disk)]
         certificates = certificate_source(world, config)
         if certificates is not None:
             of_node.append(certificates)

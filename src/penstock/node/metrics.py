@@ -17,8 +17,8 @@ from penstock.broker.metrics.compaction import compaction_metrics
 from penstock.broker.metrics.connections import connection_metrics, throttle_metrics
 from penstock.broker.metrics.endpoint import MetricsEndpoint
 from penstock.broker.metrics.groups import group_metrics
-from penstock.broker.metrics.logs import log_metrics
 from penstock.broker.metrics.node import LoopLag, broker_state_metrics, info_metrics
+from penstock.broker.metrics.logs import directory_metrics, log_metrics
 from penstock.broker.metrics.quorum import quorum_metrics
 from penstock.broker.metrics.replicas import replica_metrics
 from penstock.broker.metrics.requests import request_metrics
@@ -69,7 +69,8 @@ class NodeMetrics:
             ),
             active_metrics(local),
             quorum_metrics(local),
-            log_metrics(directories, world.disk),
+            log_metrics(directories),
+            directory_metrics(directories, world.disk),
             connection_metrics(tuple(servers)),
             request_metrics(stats),
             self._changes.source,
@@ -98,7 +99,7 @@ class NodeMetrics:
             ]
             assert services.telemetry is not None  # made by the same setting
             sources.append(client_metrics(services.telemetry, world.clock))
-        self._endpoint = MetricsEndpoint(listener, group, Scrape(sources).page)
+        self._endpoint = MetricsEndpoint(listener, group, Scrape(sources, world.clock).page)
 
     @property
     def address(self) -> Address:

@@ -14,6 +14,7 @@ from penstock.broker.metrics.groups import (
     NUM_OFFSETS,
     RECORDS,
     SECONDS,
+    WITHOUT_AGE,
     group_metrics,
 )
 from penstock.groups.records import OffsetValue
@@ -60,6 +61,8 @@ def test_offsets_and_ages_beyond_the_bounds_are_left_out(broker: Broker) -> None
     assert counts[COMMITTED.name] == counts[RECORDS.name] == METRICS_LAGS_MAX
     assert counts[SECONDS.name] == METRICS_LAG_AGES_MAX
     assert {one.value for one in samples if one.family is RECORDS} == {2}
+    unread = METRICS_LAGS_MAX - METRICS_LAG_AGES_MAX
+    assert [one.value for one in samples if one.family is WITHOUT_AGE] == [unread]
     assert [one.value for one in samples if one.family is LEFT_OUT] == [7]
     assert [one.value for one in samples if one.family is NUM_OFFSETS] == [METRICS_LAGS_MAX + 7]
 

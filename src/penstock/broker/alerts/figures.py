@@ -17,9 +17,9 @@ from penstock.broker.alerts.produce_figures import ProduceFigures
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.metrics import cluster, compaction, logs, replicas, transactions
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.metrics.gathering import gathered
 from penstock.metrics.family import Sample, Source
 from penstock.model.identity import TopicPartition
-from penstock.model.limit import METRICS_STEPS_PER_TURN
 from penstock.model.topic_name import holds_dead_letters, is_of_the_system
 from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
@@ -72,7 +72,7 @@ class FigureSources:
         sources = self._of_node
         if Scope.CLUSTER in scopes:
             sources = (*sources, self._of_cluster)
-        samples = await _samples(sources)
+        samples = await gathered(sources, self._clock)
         figures = figures_of(samples, now_ms=self._clock.now_ms())
         await asyncio.sleep(0)
         of_groups = group_figures(
@@ -129,16 +129,3 @@ def figures_of(samples: Iterable[Sample], *, now_ms: int) -> Gathered:
         elif family.name == CERTIFICATE_EXPIRY:
             figures[rules.CERTIFICATE_EXPIRES.name][sample.labels[0]] = value - now_ms / 1000
     return dict(figures)
-
-
-async def _samples(sources: Iterable[Source]) -> list[Sample]:
-    gathered: list[Sample] = []
-    steps = 0
-    for source in sources:
-        for sample in source.samples():
-            if sample is not None:
-                gathered.append(sample)
-            steps += 1
-            if steps % METRICS_STEPS_PER_TURN == 0:
-                await asyncio.sleep(0)
-    return gathered

@@ -9,18 +9,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from penstock.broker.coordinators.group_lag import known_end, partition_lag
+from penstock.broker.metrics.lag_ages import LagAges
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerState
 from penstock.groups.group import CLASSIC, CONSUMER, member_count
-from penstock.groups.lag import Lag, first_unread, lag
 from penstock.groups.shard import GroupShard
 from penstock.metrics.family import Family, Sample, Source, Steps, gauge
 from penstock.model.identity import TopicPartition
-from penstock.model.limit import METRICS_LAG_AGES_MAX, METRICS_LAGS_MAX
+from penstock.model.limit import METRICS_LAGS_MAX
 from penstock.model.offset import Offset
-from penstock.replication.replica import Replica
 from penstock.world.ports import Clock
 
 CLASSIC_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
@@ -74,6 +72,11 @@ LEFT_OUT = gauge(
     "penstock_group_lags_left_out",
     "Committed offsets that are not told, since there are too many for one scrape.",
 )
+WITHOUT_AGE = gauge(
+    "penstock_group_lags_without_age",
+    "Lags in records that are told without their age: too many others were read in this scrape, or"
+    " the age is not known.",
+)
 FAMILIES: tuple[Family, ...] = (
     GROUPS,
     CONSUMER_GROUPS,
@@ -87,6 +90,7 @@ FAMILIES: tuple[Family, ...] = (
     MISSED,
     ELSEWHERE,
     LEFT_OUT,
+    WITHOUT_AGE,
 )
 
 
@@ -96,11 +100,13 @@ class Groups(Protocol):
 
 
 def group_metrics(groups: Groups, partitions: Partitions, clock: Clock) -> Source:
+    ages = LagAges()
+
     def samples() -> Steps:
         shards = list(groups.shards)
         yield from _states(shards)
         yield NUM_OFFSETS.sample(sum(shard.offsets.count for shard in shards))
-        yield from _Lags(partitions, clock.now_ms()).samples(shards)
+        yield from _Lags(partitions, ages, clock.now_ms()).samples(shards)
 
     return Source(FAMILIES, samples)
 
@@ -134,15 +140,16 @@ def _states(shards: Iterable[GroupShard]) -> Steps:
 class _Lags:
     """The committed offsets of one scrape, and how far they are behind."""
 
-    def __init__(self, partitions: Partitions, now_ms: int) -> None:
+    def __init__(self, partitions: Partitions, ages: LagAges, now_ms: int) -> None:
         self._partitions = partitions
+        self._ages = ages
         self._now_ms = now_ms
         self._told = 0
         self._elsewhere = 0
         self._left_out = 0
-        self._ages = 0
 
     def samples(self, shards: Iterable[GroupShard]) -> Steps:
+        self._ages.begin_round()
         for shard in shards:
             for group in list(shard.offsets):
                 for topic, offsets in list(shard.offsets.of_group(group).items()):
@@ -153,8 +160,10 @@ class _Lags:
                             continue
                         self._told += 1
                         yield from self._of(group, TopicPartition(topic, index), value.offset)
+        self._ages.end_round()
         yield ELSEWHERE.sample(self._elsewhere)
         yield LEFT_OUT.sample(self._left_out)
+        yield WITHOUT_AGE.sample(self._ages.without_age)
 
     def _of(self, group: str, name: TopicPartition, committed: int) -> Iterator[Sample]:
         place = (group, name.topic, str(name.partition))
@@ -163,24 +172,9 @@ class _Lags:
         if replica is None:
             self._elsewhere += 1
             return
-        found = self._behind(replica, Offset(committed))
+        found = self._ages.lag(group, replica, Offset(committed), now_ms=self._now_ms)
         yield RECORDS.sample(found.records, *place)
         if found.age_ms is not None:
             yield SECONDS.sample(found.age_ms / 1000, *place)
         if found.missed:
             yield MISSED.sample(found.missed, *place)
-
-    def _behind(self, replica: Replica, committed: Offset) -> Lag:
-        start_offset, end_offset = replica.log.start_offset, known_end(replica)
-        unread = first_unread(committed, start_offset=start_offset, end_offset=end_offset)
-        if unread is not None:
-            self._ages += 1
-        if unread is not None and self._ages <= METRICS_LAG_AGES_MAX:
-            return partition_lag(replica, committed, now_ms=self._now_ms)
-        return lag(
-            committed,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            unread_since_ms=None,
-            now_ms=self._now_ms,
-        )

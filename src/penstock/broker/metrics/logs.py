@@ -34,9 +34,8 @@ TOTAL = gauge(
 )
 
 
-def log_metrics(directories: LogDirectories, disk: Disk) -> Source:
+def log_metrics(directories: LogDirectories) -> Source:
     def samples() -> Steps:
-        yield OFFLINE.sample(len(directories.failed))
         for directory in list(directories):
             used = 0
             for (topic, index), log in list(directory.logs.items()):
@@ -46,9 +45,19 @@ def log_metrics(directories: LogDirectories, disk: Disk) -> Source:
                 yield SIZE.sample(size, *labels)
                 yield START.sample(log.start_offset, *labels)
                 yield END.sample(log.end_offset, *labels)
+            yield USED.sample(used, printable(directory.path))
+
+    return Source((SIZE, START, END, USED), samples)
+
+
+def directory_metrics(directories: LogDirectories, disk: Disk) -> Source:
+    """Of the directories and their disks, however many logs they hold."""
+
+    def samples() -> Steps:
+        yield OFFLINE.sample(len(directories.failed))
+        for directory in list(directories):
             path = directory.path
             name = printable(path)
-            yield USED.sample(used, name)
             try:
                 free, total = disk.free_bytes(path), disk.total_bytes(path)
             except DiskError:
@@ -56,4 +65,4 @@ def log_metrics(directories: LogDirectories, disk: Disk) -> Source:
             yield FREE.sample(free, name)
             yield TOTAL.sample(total, name)
 
-    return Source((SIZE, START, END, OFFLINE, USED, FREE, TOTAL), samples)
+    return Source((OFFLINE, FREE, TOTAL), samples)

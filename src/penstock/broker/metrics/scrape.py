@@ -8,13 +8,15 @@ import asyncio
 from collections.abc import Iterable
 
 from penstock.broker.metrics.exposition import Exposition, Page
-from penstock.metrics.family import Sample, Source
-from penstock.model.limit import METRICS_STEPS_PER_TURN
+from penstock.broker.metrics.gathering import gathered
+from penstock.metrics.family import Source
+from penstock.world.ports import Clock
 
 
 class Scrape:
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[Source], clock: Clock) -> None:
         self._sources = tuple(sources)
+        self._clock = clock
         self._exposition = Exposition(
             family for source in self._sources for family in source.families
         )
@@ -22,17 +24,5 @@ class Scrape:
 
     async def page(self, accept: str) -> Page:
         async with self._one_at_a_time:
-            samples = await self._gather()
+            samples = await gathered(self._sources, self._clock)
             return await asyncio.to_thread(self._exposition.page, samples, accept)
-
-    async def _gather(self) -> list[Sample]:
-        gathered: list[Sample] = []
-        steps = 0
-        for source in self._sources:
-            for sample in source.samples():
-                if sample is not None:
-                    gathered.append(sample)
-                steps += 1
-                if steps % METRICS_STEPS_PER_TURN == 0:
-                    await asyncio.sleep(0)
-        return gathered
