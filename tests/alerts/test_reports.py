@@ -75,3 +75,10 @@ def test_growth_is_counted_from_the_second_look_on() -> None:
     assert growth.look({"a": 100}, now_ms=5_000) == ({}, 0.0)
     assert growth.look({"a": 130, "new": 900}, now_ms=7_000) == ({"a": 30}, 2.0)
     assert growth.look({"a": 10, "new": 901}, now_ms=8_000) == ({"a": 0, "new": 1}, 1.0)
+
+
+def test_a_place_that_has_begun_since_the_last_look_has_grown_by_all_that_it_holds() -> None:
+    growth: Growth[str] = Growth()
+    assert growth.look({"a": 7}, begun={"a"}, now_ms=5_000) == ({}, 0.0)
+    grown = growth.look({"a": 3, "new": 2}, begun={"a", "new"}, now_ms=6_000)
+    assert grown == ({"a": 3, "new": 2}, 1.0)

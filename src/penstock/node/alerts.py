@@ -15,6 +15,7 @@ from penstock.broker.alerts.alert_topic import AlertTopic
 from penstock.broker.alerts.evaluation import Evaluation
 from penstock.broker.alerts.figures import FigureSources
 from penstock.broker.alerts.produce_figures import ProduceFigures
+from penstock.broker.alerts.record_growth import RecordGrowth
 from penstock.broker.alerts.webhook import Webhook
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
@@ -68,12 +69,14 @@ class NodeAlerts:
         self._login = login
         settings = config.settings.alerts
         self._rules = rules_of(settings)
+        growth: RecordGrowth | None = None
         of_node = [directory_metrics(directories, world.disk)]
         certificates = certificate_source(world, config)
         if certificates is not None:
             of_node.append(certificates)
         if broker is not None:
             services = broker.services
+            growth = RecordGrowth(services.partitions, lambda: services.image)
             of_node += [
                 replica_metrics(services.partitions, lambda: services.image),
                 group_metrics(services.groups, services.partitions, world.clock),
@@ -100,7 +103,7 @@ class NodeAlerts:
                 evaluated=self._rules.rules,
                 of_node=of_node,
                 of_cluster=cluster_metrics(local),
-                partitions=None if broker is None else broker.partitions,
+                growth=growth,
                 produce=ProduceFigures(
                     stats,
                     window_ms=settings.penstock_alerts_produce_window_ms,

@@ -9,18 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from penstock.alerts import rules
-from penstock.alerts.growth import Growth
 from penstock.alerts.machine import Snapshot
 from penstock.alerts.rule import WHOLE, Rule, Scope
 from penstock.broker.alerts.group_figures import group_figures
 from penstock.broker.alerts.produce_figures import ProduceFigures
+from penstock.broker.alerts.record_growth import RecordGrowth
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.metrics import cluster, compaction, logs, replicas, transactions
-from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.metrics.gathering import gathered
 from penstock.metrics.family import Sample, Source
-from penstock.model.identity import TopicPartition
-from penstock.model.topic_name import holds_dead_letters, is_of_the_system
 from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
 from penstock.world.ports import Clock
@@ -50,7 +47,7 @@ class FigureSources:
         evaluated: Iterable[Rule],  # with the thresholds that are set
         of_node: Sequence[Source],
         of_cluster: Source,
-        partitions: Partitions | None,  # None: the node is no broker
+        growth: RecordGrowth | None,  # None, as the next: the node is no broker
         produce: ProduceFigures,
         clock: Clock,
     ) -> None:
@@ -58,10 +55,9 @@ class FigureSources:
         self._evaluated = {rule.name: rule for rule in evaluated}
         self._of_node = tuple(of_node)
         self._of_cluster = of_cluster
-        self._partitions = partitions
+        self._growth = growth
         self._produce = produce
         self._clock = clock
-        self._growth: Growth[TopicPartition] = Growth()
 
     @property
     def scopes(self) -> frozenset[Scope]:
@@ -87,8 +83,8 @@ class FigureSources:
         role = self._local.quorum.replica.state.role
         has_leader = isinstance(role, Leader) or (isinstance(role, Follower) and not role.lost)
         figures[rules.NO_CONTROLLER.name] = {WHOLE: 0.0 if has_leader else 1.0}
-        if self._partitions is not None:
-            self._add_growth(figures, self._partitions)
+        if self._growth is not None:
+            figures |= self._growth.look(now_ms=self._clock.monotonic_ms())
         figures |= self._produce.look(now_ms=self._clock.monotonic_ms())
         return Snapshot(
             now_ms=self._clock.monotonic_ms(),
@@ -96,21 +92,6 @@ class FigureSources:
             figures=figures,
             incomplete=frozenset() if of_groups.is_complete else OF_GROUPS,
         )
-
-    def _add_growth(self, figures: Gathered, partitions: Partitions) -> None:
-        ends: dict[TopicPartition, int] = {
-            partition.name: partition.log.end_offset
-            for partition in partitions.led()
-            if not is_of_the_system(partition.name.topic)
-        }
-        grown, seconds = self._growth.look(ends, now_ms=self._clock.monotonic_ms())
-        if seconds > 0:
-            figures[rules.MESSAGE_RATE.name] = {WHOLE: sum(grown.values()) / seconds}
-        letters: dict[str, float | None] = {}
-        for name, records in grown.items():
-            if holds_dead_letters(name.topic):
-                letters[name.topic] = (letters.get(name.topic) or 0) + records
-        figures[rules.DEAD_LETTERS.name] = letters
 
 
 def figures_of(samples: Iterable[Sample], *, now_ms: int) -> Gathered:
