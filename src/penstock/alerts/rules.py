@@ -33,7 +33,9 @@ GROUP_WITHOUT_MEMBERS = Rule(
     scope=Scope.NODE,
     subject="group",
     means="The group has no members, and records have waited for it for longer than"
-    " `penstock.alerts.unattended.lag.ms` allows. Groups that have read everything are left alone.",
+    " `penstock.alerts.unattended.lag.ms` allows. Groups that have read everything are left alone,"
+    " and queries of Spark (`spark-*`), which commit without being members:"
+    " `PenstockGroupLagSeconds` is about these too.",
     action="Start its consumers, or delete it with `penstock groups delete` if it is not used any"
     " more.",
     threshold=60,

@@ -12,7 +12,7 @@ from penstock.cli.dlq_show import json_line, show_counts, show_found, show_repla
 from penstock.cli.options import cluster_options, not_empty, record_options
 from penstock.cli.show import OutputConsole, print_json
 from penstock.client.network.cluster import Cluster
-from penstock.model.topic_name import REPLAY_GROUP
+from penstock.model.group_name import REPLAY_GROUP
 
 SHOWN = 50
 

@@ -4,8 +4,9 @@ from penstock.client.network.routing import TopicView
 from penstock.doctor.durability import number
 from penstock.doctor.finding import Advice, Command, Finding, counted, fail, finding, unknown, warn
 from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+from penstock.model.group_name import REPLAY_GROUP
 from penstock.model.identity import TopicPartition
-from penstock.model.topic_name import REPLAY_GROUP, holds_dead_letters
+from penstock.model.topic_name import holds_dead_letters
 
 WEEK_MS = 7 * 86_400_000
 

@@ -2,10 +2,9 @@
 
 from penstock.doctor.finding import Advice, Command, Finding, counted, fail, finding, unknown, warn
 from penstock.doctor.seen import ClusterSeen, GroupSeen, Limits, Unseen
-from penstock.model.topic_name import REPLAY_GROUP
+from penstock.model.group_name import is_of_replay, is_to_have_members
 
 DEAD = "Dead"
-QUERY_GROUP = "spark-"  # and the query: where it commits, without being a member (ADR 25)
 
 
 def lag(seen: ClusterSeen, limits: Limits) -> Finding:
@@ -38,7 +37,7 @@ def empty_groups(seen: ClusterSeen, limits: Limits) -> Finding:
         return finding(check, [unknown(seen.groups.reason)], passed="")
     faults = []
     for group in _consumers(seen):
-        if group.members or not group.state or group.group_id.startswith(QUERY_GROUP):
+        if group.members or not group.state or not is_to_have_members(group.group_id):
             continue
         if isinstance(group.lag, Unseen):
             faults.append(unknown(group.lag.reason))
@@ -57,10 +56,8 @@ def offset_reset(seen: ClusterSeen, limits: Limits) -> Finding:
 
 
 def _consumers(seen: ClusterSeen) -> list[GroupSeen]:
-    """Those that are to have members: a replay of dead letters only notes how far it got."""
+    """Those that are to keep up: a replay of dead letters only notes how far it got."""
     assert not isinstance(seen.groups, Unseen)
     return [
-        group
-        for group in seen.groups
-        if group.state != DEAD and not group.group_id.startswith(REPLAY_GROUP)
+        group for group in seen.groups if group.state != DEAD and not is_of_replay(group.group_id)
     ]

@@ -9,7 +9,6 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", TRANSACTION_TOPIC, "__share_g
 OWN_TOPICS_PREFIX = (
     "__penstock_"  # of topics that Penstock itself makes, by a producer like any other
 )
-REPLAY_GROUP = "penstock-dlq-"  # and the topic: where `penstock dlq replay` notes how far it is
 # `commerce.dead-letters` of our pipelines, `orders.DLT` of Spring, `dlq-orders`, `ordersDLQ`.
 _DEAD_LETTERS = re.compile(
     r"(?:^|[._-])(?:dlq|dlt|dead[._-]?letters?(?:[._-]?(?:queue|topic))?)(?:[._-]|$)|DL[QT]$",

@@ -49,7 +49,7 @@ def told(broker: Broker, groups: Groups, members: dict[str, int] | None = None) 
     source = group_metrics(groups, broker.partitions, RealClock())
     samples = [one for one in source.samples() if one is not None]
     samples += [MEMBERS.sample(count, group) for group, count in (members or {}).items()]
-    return group_figures(samples, lag=GROUP_LAG, unattended=GROUP_WITHOUT_MEMBERS)
+    return group_figures(samples, elsewhere={}, lag=GROUP_LAG, unattended=GROUP_WITHOUT_MEMBERS)
 
 
 def test_a_group_that_has_read_all_is_not_behind(broker: Broker) -> None:
@@ -64,6 +64,14 @@ def test_a_replay_of_dead_letters_has_nobody_to_keep_up(broker: Broker) -> None:
     groups.commit("g", END)
     found = told(broker, groups, {"penstock-dlq-t": 0, "g": 0})
     assert found == ({"g t": 0}, {"g": 0}, True)
+
+
+def test_a_query_of_spark_has_no_members_and_is_left_to_the_alert_about_lag(broker: Broker) -> None:
+    groups = Groups()
+    groups.commit("spark-by-day", 0)
+    found = told(broker, groups, {"spark-by-day": 0})
+    assert (found.lags["spark-by-day t"] or 0) >= HOUR_S
+    assert found.unattended == {}
 
 
 def test_a_partition_without_a_replica_here_leaves_the_lag_unknown(broker: Broker) -> None:

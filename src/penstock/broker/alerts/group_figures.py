@@ -6,7 +6,8 @@ Each of them may be further behind than all that are known, so such a subject ha
 what is known of it is beyond the threshold. Otherwise its figure is None: its alert stays as it is.
 
 Groups of replays of dead letters have no figures: each replay only notes there how far it got, and
-without the note the next one would write the same letters again.
+without the note the next one would write the same letters again. Queries of Spark commit without
+being members: they are behind or not, and never without members.
 """
 
 from collections.abc import Iterable
@@ -15,8 +16,8 @@ from typing import NamedTuple
 from penstock.alerts.rule import Rule
 from penstock.broker.metrics import groups
 from penstock.metrics.family import Sample
+from penstock.model.group_name import is_of_replay, is_to_have_members
 from penstock.model.limit import METRICS_LAGS_MAX
-from penstock.model.topic_name import REPLAY_GROUP
 
 ANY_PARTITION = ""
 
@@ -44,11 +45,13 @@ def group_figures(samples: Iterable[Sample], *, lag: Rule, unattended: Rule) -> 
     if ages and not is_complete:
         group, topic, _ = next(reversed(ages))  # more of its partitions may be left out
         ages[group, topic, ANY_PARTITION] = None
-    ages = {place: age for place, age in ages.items() if not place[0].startswith(REPLAY_GROUP)}
+    ages = {place: age for place, age in ages.items() if not is_of_replay(place[0])}
     lags = _furthest(((f"{group} {topic}", age) for (group, topic, _), age in ages.items()), lag)
     behind = _furthest(((group, age) for (group, _, _), age in ages.items()), unattended)
     waited: dict[str, float | None] = {}
     for group, seconds in behind.items():
+        if not is_to_have_members(group):
+            continue
         if members.get(group) == 0:
             waited[group] = seconds
         elif group not in members and len(members) >= METRICS_LAGS_MAX:
