@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.client.admin.alert_reports import read_reports
@@ -16,6 +16,7 @@ from penstock.client.network.errors import Refused
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
 from rig.cluster_questions import active_controller, until
+from rig.reassigning import create_on
 from rig.served_cluster import ServedCluster
 from rig.webhook import Receiver, receiver
 
@@ -27,6 +28,8 @@ QUICK = {
     "penstock_alerts_clear_ms": "500",
     "penstock_alerts_disk_ratio": "1",
 }
+NO_TOPIC = {"penstock_alerts_topic": ""}
+HOUR_MS = 3_600_000
 OF_CLUSTER = ("PenstockOfflinePartitions", "PenstockBrokerFenced")
 OF_LEADERS = ("PenstockUnderReplicated", "PenstockUnderMinInSync")
 STANDS_STILL_SECONDS = 3  # less than a session
@@ -145,6 +148,55 @@ def test_a_voter_that_followed_tells_of_the_loss_of_the_controllers_too(tmp_path
         for node in (active, other):
             cluster.nodes[node].end(signal.SIGKILL)
         until("nobody leads", lambda: told_by(hook, NO_CONTROLLER).get(survivor) == ["firing"])
+
+
+def test_a_group_that_lags_where_its_coordinator_has_no_replica_is_told_until_it_has_read_all(
+    tmp_path: Path,
+) -> None:
+    with (
+        receiver() as hook,
+        ServedCluster(
+            tmp_path / "data",
+            **QUICK,
+            **NO_TOPIC,
+            penstock_alerts_webhook_url=hook.url,
+            offsets_topic_num_partitions="1",
+        ) as cluster,
+    ):
+        cluster.start()
+        # One partition for each node: whoever coordinates, two are elsewhere.
+        create_on(cluster.addresses[1], "orders", [[1], [2], [3]])
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        hour_ago_ms = int(time.time() * 1000) - HOUR_MS
+        for index in range(3):
+            for _ in range(3):
+                producer.produce("orders", b"v", partition=index, timestamp=hour_ago_ms)
+        producer.flush()
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "billing"})
+
+        def commit(offset: int) -> None:
+            offsets = [TopicPartition("orders", index, offset) for index in range(3)]
+            consumer.commit(offsets=offsets, asynchronous=False)
+
+        commit(3)
+        coordinator = leader_of_offsets(cluster)
+        stuck = TopicPartition("orders", coordinator % 3, 1)  # on the next node
+        consumer.commit(offsets=[stuck], asynchronous=False)
+        lag = hook.until("PenstockGroupLagSeconds", "firing")
+        assert lag["subject"] == "billing orders"
+        assert lag["node"] == coordinator
+        assert 3_600 <= lag["value"] < 7_200
+        hook.until("PenstockGroupWithoutMembers", "firing")
+        commit(3)
+        hook.until("PenstockGroupLagSeconds", "cleared")
+        hook.until("PenstockGroupWithoutMembers", "cleared")
+        consumer.close()
+
+
+def leader_of_offsets(nodes: ServedCluster) -> int:
+    found = AdminClient({"bootstrap.servers": nodes.bootstrap}).list_topics(timeout=WAIT_SECONDS)
+    leader: int = found.topics["__consumer_offsets"].partitions[0].leader
+    return leader
 
 
 def test_a_follower_that_stands_still_makes_produce_slow_until_it_goes_on(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from penstock.alerts.rules import rules_of
 from penstock.broker.alerts.alert_topic import AlertTopic
 from penstock.broker.alerts.evaluation import Evaluation
 from penstock.broker.alerts.figures import FigureSources
+from penstock.broker.alerts.lags_elsewhere import LagsElsewhere
 from penstock.broker.alerts.produce_figures import ProduceFigures
 from penstock.broker.alerts.record_growth import RecordGrowth
 from penstock.broker.alerts.webhook import Webhook
@@ -70,6 +71,7 @@ class NodeAlerts:
         settings = config.settings.alerts
         self._rules = rules_of(settings)
         growth: RecordGrowth | None = None
+        self._elsewhere: LagsElsewhere | None = None
         of_node = [directory_metrics(directories, world.disk)]
         certificates = certificate_source(world, config)
         if certificates is not None:
@@ -77,6 +79,15 @@ class NodeAlerts:
         if broker is not None:
             services = broker.services
             growth = RecordGrowth(services.partitions, lambda: services.image)
+            self._elsewhere = LagsElsewhere(
+                client=self._client,
+                image=lambda: services.image,
+                within_ms=min(
+                    settings.penstock_alerts_lag_ms, settings.penstock_alerts_unattended_lag_ms
+                ),
+                interval_ms=settings.penstock_alerts_interval_ms,
+                clock=world.clock,
+            )
             of_node += [
                 replica_metrics(services.partitions, lambda: services.image),
                 group_metrics(services.groups, services.partitions, world.clock),
@@ -104,6 +115,7 @@ class NodeAlerts:
                 of_node=of_node,
                 of_cluster=cluster_metrics(local),
                 growth=growth,
+                elsewhere=self._elsewhere,
                 produce=ProduceFigures(
                     stats,
                     window_ms=settings.penstock_alerts_produce_window_ms,
@@ -129,6 +141,8 @@ class NodeAlerts:
             left_out=[f"{one.name}: {one.reason}" for one in self._rules.left_out],
         )
         self._start("alerts", self._evaluation.run)
+        if self._elsewhere is not None:
+            self._start("lags elsewhere", self._elsewhere.run)
         if self._topic is not None:
             self._start("topic of alerts", self._topic.run)
         if self._webhook is not None:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from penstock.alerts import rules
 from penstock.alerts.machine import Snapshot
 from penstock.alerts.rule import WHOLE, Rule, Scope
-from penstock.broker.alerts.group_figures import group_figures
+from penstock.broker.alerts.group_figures import committed_elsewhere, group_figures
+from penstock.broker.alerts.lags_elsewhere import LagsElsewhere
 from penstock.broker.alerts.produce_figures import ProduceFigures
 from penstock.broker.alerts.record_growth import RecordGrowth
 from penstock.broker.controller.local_controller import LocalController
@@ -48,6 +49,7 @@ class FigureSources:
         of_node: Sequence[Source],
         of_cluster: Source,
         growth: RecordGrowth | None,  # None, as the next: the node is no broker
+        elsewhere: LagsElsewhere | None,
         produce: ProduceFigures,
         clock: Clock,
     ) -> None:
@@ -56,6 +58,7 @@ class FigureSources:
         self._of_node = tuple(of_node)
         self._of_cluster = of_cluster
         self._growth = growth
+        self._elsewhere = elsewhere
         self._produce = produce
         self._clock = clock
 
@@ -71,8 +74,12 @@ class FigureSources:
         samples = await gathered(sources, self._clock)
         figures = figures_of(samples, now_ms=self._clock.now_ms())
         await asyncio.sleep(0)
+        ages = {}
+        if self._elsewhere is not None:
+            ages = self._elsewhere.ages_s(committed_elsewhere(samples))
         of_groups = group_figures(
             samples,
+            elsewhere=ages,
             lag=self._evaluated[rules.GROUP_LAG.name],
             unattended=self._evaluated[rules.GROUP_WITHOUT_MEMBERS.name],
         )

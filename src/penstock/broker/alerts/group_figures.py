@@ -1,23 +1,27 @@
 """How far groups are behind, from the samples of metrics, and where that is not known.
 
-A committed offset has no age where the partition has no replica here, where too many others are
-behind, or where the disk does not answer; offsets beyond a bound are not among the samples at all.
-Each of them may be further behind than all that are known, so such a subject has a figure only if
-what is known of it is beyond the threshold. Otherwise its figure is None: its alert stays as it is.
+A committed offset has no age where the partition has no replica here and its leader has not said
+(`lags_elsewhere`), where too many others are behind, or where the disk does not answer; offsets
+beyond a bound are not among the samples at all. Each of them may be further behind than all that
+are known, so such a subject has a figure only if what is known of it is beyond the threshold.
+Otherwise its figure is None: its alert stays as it is.
 
 Groups of replays of dead letters have no figures: each replay only notes there how far it got, and
 without the note the next one would write the same letters again. Queries of Spark commit without
 being members: they are behind or not, and never without members.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.alerts.rule import Rule
+from penstock.broker.alerts.lags_elsewhere import GroupPlace
 from penstock.broker.metrics import groups
 from penstock.metrics.family import Sample
 from penstock.model.group_name import is_of_replay, is_to_have_members
+from penstock.model.identity import TopicPartition
 from penstock.model.limit import METRICS_LAGS_MAX
+from penstock.model.offset import Offset
 
 ANY_PARTITION = ""
 
@@ -28,8 +32,31 @@ class GroupFigures(NamedTuple):
     is_complete: bool  # no: there may be subjects without a figure
 
 
-def group_figures(samples: Iterable[Sample], *, lag: Rule, unattended: Rule) -> GroupFigures:
-    """By the rules as they are set: their thresholds say which figures are enough."""
+def committed_elsewhere(samples: Iterable[Sample]) -> dict[GroupPlace, Offset]:
+    """Of partitions that have no replica here."""
+    found: dict[tuple[str, ...], float] = {}
+    for sample in samples:
+        if sample.family is groups.COMMITTED:
+            found[sample.labels] = sample.value
+        elif sample.family is groups.RECORDS:
+            del found[sample.labels]
+    return {
+        GroupPlace(group, TopicPartition(topic, int(index))): Offset(int(offset))
+        for (group, topic, index), offset in found.items()
+        if not is_of_replay(group)
+    }
+
+
+def group_figures(
+    samples: Iterable[Sample],
+    *,
+    elsewhere: Mapping[GroupPlace, float],
+    lag: Rule,
+    unattended: Rule,
+) -> GroupFigures:
+    """By the rules as they are set: their thresholds say which figures are enough. `elsewhere` has
+    the ages that leaders of other partitions have told.
+    """
     members: dict[str, float] = {}
     ages: dict[tuple[str, ...], float | None] = {}  # by group, topic and partition
     is_complete = True
@@ -42,6 +69,8 @@ def group_figures(samples: Iterable[Sample], *, lag: Rule, unattended: Rule) -> 
             members[sample.labels[0]] = sample.value
         elif sample.family is groups.LEFT_OUT and sample.value > 0:
             is_complete = False
+    for (group, (topic, index)), age in elsewhere.items():
+        ages[group, topic, str(index)] = age
     if ages and not is_complete:
         group, topic, _ = next(reversed(ages))  # more of its partitions may be left out
         ages[group, topic, ANY_PARTITION] = None

@@ -83,18 +83,18 @@ async def group_lag(
 
 
 async def timestamps_at(
-    cluster: Cluster, offsets: Mapping[TopicPartition, Offset]
-) -> dict[TopicPartition, int]:
-    """The timestamp of the first record at or after each offset; left out where none can be read:
-    what is left of the log may be markers of transactions alone.
+    cluster: Cluster, offsets: Mapping[TopicPartition, Offset], *, wait_ms_max: int = READ_MS_MAX
+) -> dict[TopicPartition, int | None]:
+    """The timestamp of the first record at or after each offset. None where there is no record: the
+    rest of the log is markers of transactions alone. Left out where none was read in time.
     """
-    found: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, int | None] = {}
     if not offsets:
         return found
     rules = ConsumerRules(
         reset=Reset.EARLIEST, fetch=FetchRules(partition_bytes_max=PARTITION_BYTES)
     )
-    deadline_ms = cluster.clock.monotonic_ms() + READ_MS_MAX
+    deadline_ms = cluster.clock.monotonic_ms() + wait_ms_max
     async with Consumer(cluster, rules=rules) as consumer:
         await consumer.assign(offsets)
         for place, offset in offsets.items():
@@ -107,6 +107,8 @@ async def timestamps_at(
                 found.setdefault(place, record.timestamp_ms)
             positions = consumer.positions()
             done = [p for p in left if p in found or positions.get(p, 0) >= ends[p]]
+            for place in done:
+                found.setdefault(place, None)
             consumer.pause(done)
             left.difference_update(done)
     return found
