@@ -1,9 +1,12 @@
 """docs/alerts.md has every alert, with what the rule itself says."""
 
+from typing import Any
+
 import pytest
 
 from penstock.alerts.rule import Rule, Scope, Side, Unit
 from penstock.alerts.rules import MESSAGE_RATE, RULES
+from rig.ops_files import alerts
 from rig.source_tree import ROOT
 
 PAGE = (ROOT / "docs" / "alerts.md").read_text("utf-8")
@@ -38,4 +41,15 @@ def row_of(rule: Rule) -> str:
 def test_an_alert_has_a_row_and_a_section_with_what_to_do(rule: Rule) -> None:
     assert row_of(rule) in PAGE.splitlines()
     section = f"### {rule.name}\n\n{rule.means}\n\n**What to do:** {rule.action}\n"
+    assert section in PAGE, section
+
+
+OF_PROMETHEUS = [one for one in alerts() if one["alert"] not in {rule.name for rule in RULES}]
+
+
+@pytest.mark.parametrize("rule", OF_PROMETHEUS, ids=lambda rule: rule["alert"])
+def test_an_alert_of_prometheus_alone_has_a_section_with_what_to_do(rule: dict[str, Any]) -> None:
+    notes = rule["annotations"]
+    description, action = notes["description"], notes["action"]
+    section = f"### {rule['alert']}\n\n{description}\n\n**What to do:** {action}\n"
     assert section in PAGE, section

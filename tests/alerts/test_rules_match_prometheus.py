@@ -5,10 +5,11 @@ import re
 import pytest
 
 from penstock.alerts.rule import Rule
-from penstock.alerts.rules import MESSAGE_RATE, RULES, rules_of
+from penstock.alerts.rules import DEAD_LETTERS, MESSAGE_RATE, RULES, rules_of
 from penstock.model.settings.alerts import ALERT_SETTINGS, AlertSettings
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.setting import InvalidSetting
+from penstock.model.topic_name import holds_dead_letters, is_of_the_system
 from rig.ops_files import alerts
 
 THERE = {one["alert"]: one for one in alerts()}
@@ -21,18 +22,14 @@ OF_PROMETHEUS = {
     "PenstockEventLoopLag",
     "PenstockDescriptorsRunOut",
 }
-# What needs a capacity, and what Prometheus is given no metric for.
-OF_NODES = {"PenstockMessageRate", "PenstockDeadLettersGrow"}
 MILLISECONDS = {"m": 60_000, "h": 3_600_000}
 
 
 def test_both_have_the_same_rules_but_for_those_that_are_named() -> None:
-    assert {rule.name for rule in RULES} - OF_NODES == THERE.keys() - OF_PROMETHEUS
+    assert {rule.name for rule in RULES} == THERE.keys() - OF_PROMETHEUS
 
 
-@pytest.mark.parametrize(
-    "rule", [one for one in RULES if one.name not in OF_NODES], ids=lambda rule: rule.name
-)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_has_the_threshold_time_severity_and_advice_of_prometheus(rule: Rule) -> None:
     there = THERE[rule.name]
     assert rule.severity.value == there["labels"]["severity"]
@@ -41,8 +38,38 @@ def test_a_rule_has_the_threshold_time_severity_and_advice_of_prometheus(rule: R
     assert rule.fires_after_ms == int(number) * MILLISECONDS[unit]
     found = re.search(r"(>|<|!=) ([0-9.]+)(?: \* ([0-9]+))?\s*$", there["expr"])
     assert found is not None
-    if found[1] != "!=":  # one active controller
-        assert rule.threshold == float(found[2]) * float(found[3] or 1)
+    if rule == MESSAGE_RATE:
+        assert float(found[2]) > 0  # a node has it by its setting alone
+    elif found[1] != "!=":  # one active controller
+        assert compared_with(rule) == float(found[2]) * float(found[3] or 1)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "orders.DLQ", "ordersDLQ", "dlq-orders", "orders.DLT", "commerce.dead-letters", "dlq",
+        "dead_letter_queue.orders", "orders.deadletter", "my.Dead.Letters-topic.x", "ordersdlt",
+        "orders", "dlqs", "deadline", "orders.dead", "dlqorders", "undead-letters",
+        "__penstock_dlq", "__consumer_offsets",
+    ],
+)  # fmt: skip
+def test_prometheus_knows_dead_letters_and_the_system_by_the_names_that_nodes_know(
+    topic: str,
+) -> None:
+    def fits(rule: Rule) -> bool:
+        matchers = re.findall(r'topic(=~|!~)"([^"]+)"', THERE[rule.name]["expr"])
+        assert matchers
+        return all(
+            (re.fullmatch(text, topic) is not None) == (operator == "=~")
+            for operator, text in matchers
+        )
+
+    assert fits(DEAD_LETTERS) == holds_dead_letters(topic)
+    assert fits(MESSAGE_RATE) == (not is_of_the_system(topic))
+
+
+def compared_with(rule: Rule) -> float:
+    return rule.threshold
 
 
 def test_the_defaults_of_the_settings_are_the_thresholds_of_the_rules() -> None:

@@ -40,6 +40,10 @@ def one(name: str, wanted: str = "", kept: str | None = None) -> Selected:
             [one("a", "t", "g"), one("b", "g t", "g")],
         ),
         (
+            "sum by (t) (a unless a offset 5m and on (i) (b offset 5m == 1)) > 0",
+            [one("a", "i t", "t"), one("a", "i", "t"), one("b", "i", "t")],
+        ),
+        (
             "histogram_quantile(0.99, sum by (le) (rate(a_bucket[$__rate_interval])))",
             [one("a_bucket", "le", "le")],
         ),
@@ -61,6 +65,7 @@ def test_metrics_and_labels_are_found(text: str, found: list[Selected]) -> None:
         "a{b=c}",
         "a[5 minutes]",
         "a @ 5",
+        "a offset 5",
     ],
 )
 def test_what_is_not_understood_is_refused(text: str) -> None:

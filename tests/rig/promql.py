@@ -11,6 +11,7 @@ from typing import NamedTuple
 AGGREGATIONS = {"sum", "min", "max", "avg", "count"}
 FUNCTIONS = {"rate", "increase", "histogram_quantile", "clamp_min", "time", "topk"}
 SET_OPERATORS = {"and", "or", "unless"}
+OFFSET = "offset"
 MATCHING = {"on", "group_left", "group_right"}
 # Prometheus gives these to all that it scrapes.
 TARGET_LABELS = frozenset({"job", "instance"})
@@ -19,6 +20,7 @@ TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*")'
     r"|(?P<range>\[(?:\d+[smhdw]|\$__rate_interval)\])"
     r"|(?P<name>[A-Za-z_:][\w:]*)"
+    r"|(?P<duration>\d+[smhdw]\b)"
     r"|(?P<number>\d+(?:\.\d+)?)"
     r"|(?P<sign>=~|!~|==|!=|>=|<=|[-+*/%^<>=(){},])"
     r")"
@@ -84,6 +86,7 @@ class _Reader:
         self._around: list[_Aggregation | None] = []  # None: brackets that aggregate nothing
         self._found: list[_Found] = []
         self._matched: set[str] = set()
+        self._filters = False  # the next operand gives the result no labels
 
     def read(self) -> list[Selected]:
         while self._next < len(self._tokens):
@@ -98,6 +101,11 @@ class _Reader:
     def _step(self) -> None:
         kind, text = self._take()
         if kind == "name" and text in SET_OPERATORS:
+            self._filters = text != "or"
+            return
+        if kind == "name" and text == OFFSET:
+            if self._take().kind != "duration":
+                raise self._bad("a duration must follow")
             return
         if kind == "name" and text in MATCHING:
             self._matched |= self._labels()
@@ -114,7 +122,8 @@ class _Reader:
         elif kind == "name":
             self._metric(text)
         elif text == "(":
-            self._around.append(None)
+            self._around.append(_Aggregation(labels=frozenset()) if self._filters else None)
+            self._filters = False
         elif text == ")":
             self._close()
         elif text in ("{", "}"):
@@ -125,6 +134,7 @@ class _Reader:
             raise self._bad("an operand in brackets must follow")
         self._take()
         self._around.append(aggregation)
+        self._filters = False
 
     def _close(self) -> None:
         if not self._around:
@@ -149,7 +159,9 @@ class _Reader:
         found = _Found(name=name, wanted=set(), kept=kept)
         self._found.append(found)
         for innermost in aggregations[-1:]:
-            innermost.metrics.append(found)
+            if not self._filters:
+                innermost.metrics.append(found)
+        self._filters = False
         if self._peek() != "{":
             return
         self._take()
