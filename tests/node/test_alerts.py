@@ -355,6 +355,23 @@ def test_errors_of_producers_are_told_while_they_come(tmp_path: Path) -> None:
         assert hook.told(alert) == [("firing", ""), ("cleared", "")]
 
 
+def test_alerts_that_cannot_be_written_are_no_errors_of_producers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FillingDisk()
+    with (
+        receiver() as hook,
+        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node,
+    ):
+        create(node, TOPIC, **{"max.message.bytes": "10"})
+        disk.free_part = 0.1
+        hook.until("PenstockDiskFilling", "firing")
+        until("it is logged", lambda: "alerts not written to their topic" in caplog.text)
+        disk.free_part = 0.5
+        hook.until("PenstockDiskFilling", "cleared")
+        assert hook.told("PenstockProduceErrors") == []
+
+
 class SlowDisk(RealDisk):
     """Its syncs take as long as a test says."""
 
@@ -376,7 +393,7 @@ def test_slow_produce_requests_are_told_while_they_come(tmp_path: Path) -> None:
             disk=disk,
             **NO_TOPIC,
             penstock_alerts_for_ms="0",
-            penstock_alerts_produce_ms="1100",
+            penstock_alerts_produce_ms="1000",
             penstock_alerts_produce_window_ms="1000",
         ) as node,
     ):
@@ -385,7 +402,7 @@ def test_slow_produce_requests_are_told_while_they_come(tmp_path: Path) -> None:
         write(node, "orders")  # the first request of a node is timed
         told = hook.until(alert, "firing")
         assert told["unit"] == "ms"
-        assert told["value"] > 1_100
+        assert told["value"] == 1_048.576
         disk.sync_seconds = 0
         hook.until(alert, "cleared")
         assert hook.told(alert) == [("firing", ""), ("cleared", "")]

@@ -210,7 +210,8 @@ PRODUCE_SLOW = Rule(
     scope=Scope.NODE,
     subject="",
     means="Of 100 produce requests to the node one took longer than a second in the last five"
-    " minutes, from its arrival to its reply. One request in 64 is timed.",
+    " minutes, from its arrival to its reply. One request in 64 is timed. Times are compared at the"
+    " next bound of the histogram, 1,049 ms.",
     action="kafka_network_requestmetrics has the parts of that time: remotetimems is that of"
     " followers, localtimems that of the leader's CPU and disk.",
     threshold=1000,

@@ -118,6 +118,7 @@ class NodeAlerts:
                 elsewhere=self._elsewhere,
                 produce=ProduceFigures(
                     stats,
+                    refused_reports=_refused(settings.penstock_alerts_topic, broker),
                     window_ms=settings.penstock_alerts_produce_window_ms,
                     now_ms=world.clock.monotonic_ms(),
                 ),
@@ -187,6 +188,16 @@ class NodeAlerts:
             return broker.endpoint(listener)
         plain = SecurityProtocol.PLAINTEXT
         return next((one for one in broker.endpoints if one.security_protocol is plain), None)
+
+
+def _refused(topic: str | None, broker: BrokerParts | None) -> Callable[[], int]:
+    """How many batches for the topic the broker has refused, as their leader."""
+
+    def batches() -> int:
+        found = None if topic is None or broker is None else broker.partitions.traffic.get(topic)
+        return 0 if found is None else found.failed_produces
+
+    return batches
 
 
 async def _kept_running(name: str, run: Callable[[], Awaitable[None]]) -> None:

@@ -117,7 +117,8 @@ class AlertSettings:
     )
     penstock_alerts_produce_ms: int = long(
         1_000,
-        "An alert fires when one of 100 produce requests takes longer than this.",
+        "An alert fires when one of 100 produce requests takes longer than this, by the next bound"
+        " of the histogram: 524, 1,049, 2,097 ms and so on.",
         int64(0),
     )
     penstock_alerts_produce_window_ms: int = long(
