@@ -16,13 +16,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.alerts.delivery import AlertRecords
 from penstock.broker.alerts import webhook
-from penstock.client.admin.alert_reports import read_reports
 from penstock.broker.metrics import lag_ages
+from penstock.client.admin.alert_reports import read_alert_records
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
-from penstock.model.limit import MIB
+from penstock.model.limit import ALERT_WEBHOOK_TRIES_MAX, MIB
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.ports import File
@@ -72,15 +73,24 @@ def node_with_alerts(
 
 def states_in_topic(node: RunningNode) -> dict[str, str]:
     """The last state of each key."""
+    reports = records_in_topic(node).reports
+    return {key.decode(): report.state.value for key, report in reports.items()}
 
-    async def read() -> dict[str, str]:
+
+def delivered(node: RunningNode) -> dict[str, str]:
+    """The last state of each key that the webhook has taken, by the topic."""
+    deliveries = records_in_topic(node).deliveries
+    return {key.decode(): one.state.value for key, one in deliveries.items()}
+
+
+def records_in_topic(node: RunningNode) -> AlertRecords:
+    async def read() -> AlertRecords:
         addresses = parse_addresses(node.bootstrap)
         async with Cluster(TcpNetwork(), RealClock(), addresses) as cluster:
             try:
-                found = await read_reports(cluster, TOPIC)
+                return await read_alert_records(cluster, TOPIC)
             except Refused:
-                return {}  # nobody has made it yet
-        return {key.decode(): report.state.value for key, report in found.items()}
+                return AlertRecords()  # nobody has made it yet
 
     return node.run(read())
 
@@ -168,9 +178,65 @@ def test_an_alert_that_fires_over_a_restart_is_not_told_again(tmp_path: Path) ->
         with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
             hook.until(alert, "firing")
             until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
-        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"):
+            until("and that it was taken", lambda: "firing" in delivered(node).values())
+        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
             disk.free_part = 0.5
             hook.until(alert, "cleared")
+            until("its end was taken", lambda: set(delivered(node).values()) == {"cleared"})
+        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
+            create(node, "orders")
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The webhook tries again soon."""
+    monkeypatch.setattr(webhook, "ALERT_WEBHOOK_BACKOFF_MS", 10)
+    monkeypatch.setattr(webhook, "ALERT_WEBHOOK_AGAIN_MS", 200)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_webhook_that_is_away_over_a_restart_hears_of_what_fires_still(tmp_path: Path) -> None:
+    alert = "PenstockDiskFilling"
+    disk = FillingDisk()
+    disk.free_part = 0.1
+    settings = {"penstock_alerts_disk_ratio": "0.8"}
+    with receiver() as hook:
+        hook.is_away = True
+        with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
+            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+            until("it was tried", lambda: hook.missed > 0)
+            assert delivered(node) == {}
+        hook.is_away = False
+        with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
+            hook.until(alert, "firing")
+            until("it was taken", lambda: "firing" in delivered(node).values())
+            hook.is_away = True
+            disk.free_part = 0.5
+            until("its end is in the topic", lambda: "cleared" in states_in_topic(node).values())
+        hook.is_away = False
+        with node_with_alerts(tmp_path, hook, disk=disk, **settings):
+            hook.until(alert, "cleared")
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_webhook_that_is_away_for_longer_than_the_tries_hears_of_what_fires_still(
+    tmp_path: Path,
+) -> None:
+    alert = "PenstockDiskFilling"
+    disk = FillingDisk()
+    disk.free_part = 0.1
+    with (
+        receiver() as hook,
+        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"),
+    ):
+        hook.is_away = True
+        until("it was tried longer", lambda: hook.missed > ALERT_WEBHOOK_TRIES_MAX + 2)
+        hook.is_away = False
+        hook.until(alert, "firing")
+        disk.free_part = 0.5
+        hook.until(alert, "cleared")
         assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
 
 
@@ -271,6 +337,7 @@ def test_an_alert_whose_rule_is_switched_off_does_not_fire_for_ever(tmp_path: Pa
                 return states_in_topic(node).get(f"1/{alert}/") == "firing"
 
             until("it is in the topic", is_in_topic)
+            hook.until(alert, "firing")
         with node_with_alerts(tmp_path, hook) as node:
             until(
                 "its end is in the topic",
@@ -307,7 +374,7 @@ def test_a_directory_that_has_failed_is_told_until_a_start_without_it(tmp_path: 
     with receiver() as hook:
         with node_with_alerts(tmp_path, hook, log_dirs=f"{good},{bad}") as node:
             hook.until(alert, "firing")
-            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+            until("it was taken", lambda: "firing" in delivered(node).values())
         with node_with_alerts(tmp_path, hook, log_dirs=str(good)):
             hook.until(alert, "cleared")
         assert hook.told(alert) == [("firing", ""), ("cleared", "")]
@@ -457,7 +524,7 @@ def test_a_webhook_that_fails_at_first_is_asked_again_and_others_wait_their_turn
         assert len(hook.requests) == 4
 
 
-def test_a_webhook_that_is_away_is_given_up_and_logged_without_its_address(
+def test_a_webhook_that_is_away_is_logged_without_its_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, logger="penstock")
@@ -467,7 +534,7 @@ def test_a_webhook_that_is_away_is_given_up_and_logged_without_its_address(
     with receiver() as hook:
         pass  # nobody listens there any more
     with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
-        until("it is given up", lambda: "not taken by the webhook" in caplog.text)
+        until("it is logged", lambda: "not taken by the webhook" in caplog.text)
         until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
     assert "of=test" not in caplog.text
 
@@ -509,13 +576,14 @@ def test_alerts_that_fire_are_written_again_to_a_topic_that_was_made_anew(
     with receiver() as hook:
         if over_a_restart:  # what was told before it is known from the topic alone
             with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
-                until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+                until("it was taken", lambda: "firing" in delivered(node).values())
         with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
-            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+            until("it was taken", lambda: "firing" in delivered(node).values())
             [before] = states_in_topic(node)
             delete_topic(node)
             create(node, TOPIC, **{"cleanup.policy": "compact"})
             until("it is there again", lambda: states_in_topic(node) == {before: "firing"})
+            until("and that it was taken", lambda: delivered(node) == {before: "firing"})
             disk.free_part = 0.5
             until("its end is there too", lambda: states_in_topic(node) == {before: "cleared"})
         assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]

@@ -6,10 +6,12 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.client.admin.alert_reports import read_reports
+from penstock.alerts.delivery import AlertRecords
+from penstock.client.admin.alert_reports import read_alert_records
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
@@ -51,17 +53,24 @@ def create(bootstrap: str, *topics: NewTopic) -> None:
         made.result(WAIT_SECONDS)
 
 
-def is_in_topic(nodes: ServedCluster, alert: str) -> bool:
-    async def read() -> bool:
+def in_topic(nodes: ServedCluster) -> AlertRecords:
+    async def read() -> AlertRecords:
         addresses = parse_addresses(nodes.bootstrap)
         async with Cluster(TcpNetwork(), RealClock(), addresses) as cluster:
             try:
-                found = await read_reports(cluster, "__penstock_alerts")
+                return await read_alert_records(cluster, "__penstock_alerts")
             except Refused:
-                return False  # nobody has made it yet
-        return f"cluster/{alert}/".encode() in found
+                return AlertRecords()  # nobody has made it yet
 
     return asyncio.run(read())
+
+
+def is_in_topic(nodes: ServedCluster, alert: str) -> bool:
+    return f"cluster/{alert}/".encode() in in_topic(nodes).reports
+
+
+def was_taken(nodes: ServedCluster, alert: str) -> bool:
+    return f"cluster/{alert}/".encode() in in_topic(nodes).deliveries
 
 
 def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
@@ -264,19 +273,29 @@ def test_a_topic_that_is_first_needed_while_a_broker_is_down_has_all_replicas(
         assert replicas_of_topic(nodes) == 3
 
 
-def test_the_next_controller_goes_on_with_what_the_last_one_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_away", [False, True])
+def test_the_next_controller_goes_on_with_what_the_last_one_told(
+    tmp_path: Path, is_away: bool
+) -> None:
+    """Also with what the receiver did not take then."""
     alert = "PenstockOfflinePartitions"
     with (
         receiver() as hook,
         ServedCluster(tmp_path / "data", 4, penstock_alerts_webhook_url=hook.url, **QUICK) as nodes,
     ):
+        hook.is_away = is_away
         nodes.start()
         create(nodes.bootstrap, NewTopic("alone", 8, 1))
         only_broker = 4  # three of them vote
+        controller = active_controller(nodes.addresses.values())
         nodes.nodes[only_broker].end(signal.SIGKILL)
-        controller = hook.until(alert, "firing")["node"]
         until("it is in the topic", lambda: is_in_topic(nodes, alert))
+        if not is_away:
+            until("it was taken", lambda: was_taken(nodes, alert))
         nodes.nodes[controller].end(signal.SIGKILL)
+        hook.is_away = False
+        hook.until(alert, "firing")
         nodes.start(controller, only_broker)
         assert hook.until(alert, "cleared")["node"] != controller
         assert hook.told(alert) == [("firing", ""), ("cleared", "")]
+        assert told_by(hook, alert)[controller] == ["firing"]

@@ -10,12 +10,17 @@ from typing import Any
 from rig.cluster_questions import until
 
 OK = 204
+AWAY = 503
 
 
 class Receiver:
-    """`answers` are the statuses of the first requests; later ones get OK."""
+    """`answers` are the statuses of the first requests; later ones get OK. While it `is_away` all
+    get an error, and are only counted.
+    """
 
     def __init__(self, answers: Sequence[int] = ()) -> None:
+        self.is_away = False
+        self.missed = 0
         self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self._answers = list(answers)
         receiver = self
@@ -23,6 +28,11 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                if receiver.is_away:
+                    receiver.missed += 1
+                    self.send_response(AWAY)
+                    self.end_headers()
+                    return
                 request = (self.path, dict(self.headers.items()), json.loads(body))
                 receiver.requests.append(request)
                 self.send_response(receiver._answers.pop(0) if receiver._answers else OK)

@@ -43,6 +43,10 @@ class Report:
         return CLUSTER_OWNER if self.scope is Scope.CLUSTER else str(self.node)
 
     @property
+    def id(self) -> str:
+        return f"{self.owner}/{self.alert}/{self.subject}/{self.state.value}/{self.at_ms}"
+
+    @property
     def key(self) -> bytes:
         return f"{self.owner}/{self.alert}/{self.subject}".encode("utf-8", "backslashreplace")
 
@@ -53,7 +57,7 @@ class Report:
 
     def value_for_json(self) -> dict[str, object]:
         return {
-            "id": f"{self.owner}/{self.alert}/{self.subject}/{self.state.value}/{self.at_ms}",
+            "id": self.id,
             "alert": self.alert,
             "state": self.state.value,
             "severity": self.severity.value,

@@ -466,8 +466,8 @@ ALERT_WEBHOOK_FAILED = event(
     Level.WARNING,
     "alert not taken by the webhook",
     "alert subject state tries reason",
-    "It is not sent again: look into the topic of the alerts. See that the receiver at"
-    " penstock.alerts.webhook.url runs and answers with 2xx.",
+    "It is sent again once a minute, until it is taken or the alert fires anew. See that the"
+    " receiver at penstock.alerts.webhook.url runs and answers with 2xx.",
     subject="alert",
 )
 

@@ -160,6 +160,7 @@ LAGS_ELSEWHERE_MS_MAX = 10_000  # for all answers
 ALERT_WEBHOOK_MS_MAX = 5_000  # for one request
 ALERT_WEBHOOK_TRIES_MAX = 5
 ALERT_WEBHOOK_BACKOFF_MS = 500  # after the first failed try; doubled after each further one
+ALERT_WEBHOOK_AGAIN_MS = 60_000  # until what was not taken then is sent again
 
 # Traces
 TRACING_SPANS_WAITING_MAX = 8_192  # to be exported; those beyond are dropped, and counted

@@ -6,10 +6,9 @@ reading at `broker/alerts/evaluation`.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.alerts.machine import Alerts
-from penstock.alerts.report import Report
 from penstock.alerts.rules import rules_of
 from penstock.broker.alerts.alert_topic import AlertTopic
 from penstock.broker.alerts.evaluation import Evaluation
@@ -106,7 +105,11 @@ class NodeAlerts:
             )
         self._webhook: Webhook | None = None
         if settings.penstock_alerts_webhook_url is not None:
-            self._webhook = Webhook(settings.penstock_alerts_webhook_url)
+            self._webhook = Webhook(
+                settings.penstock_alerts_webhook_url,
+                clock=world.clock,
+                delivered=None if self._topic is None else self._topic.add,
+            )
         self._evaluation = Evaluation(
             alerts=Alerts(self._rules.rules, tracked_max=ALERTS_TRACKED_MAX),
             sources=FigureSources(
@@ -124,9 +127,8 @@ class NodeAlerts:
                 ),
                 clock=world.clock,
             ),
-            known=self._known,
-            told=[one.add for one in (self._topic, self._webhook) if one is not None],
-            hold=None if self._topic is None else self._topic.hold,
+            topic=self._topic,
+            webhook=self._webhook,
             node_id=config.node_id,
             is_broker=broker is not None,
             interval_ms=settings.penstock_alerts_interval_ms,
@@ -150,16 +152,15 @@ class NodeAlerts:
             self._start("webhook of alerts", self._webhook.run)
 
     def close(self) -> None:
-        """What has not been told yet is told by the next start, if it is so still."""
+        """What has not been told yet is told by the next start, if it is so still: by the topic, or
+        anew if it is not there.
+        """
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
 
     def _start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._tasks.append(self._group.start(_kept_running(name, run), name=name))
-
-    async def _known(self) -> Collection[Report] | None:
-        return () if self._topic is None else await self._topic.known()
 
     def _client(self) -> Cluster | None:
         """As nodes reach brokers. A node that is no broker knows no listener for that by name, and

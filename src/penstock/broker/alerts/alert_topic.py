@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 
+from penstock.alerts.delivery import AlertRecord, AlertRecords
 from penstock.alerts.machine import State
-from penstock.alerts.report import Report
-from penstock.broker.alerts.waiting_reports import WaitingReports
+from penstock.broker.alerts.waiting_records import WaitingRecords
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.coordinators.internal_topic import THERE, internal_topic
-from penstock.client.admin.alert_reports import read_reports
+from penstock.client.admin.alert_reports import read_alert_records
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Unreachable
 from penstock.client.produce.accumulator import BatchRules
@@ -56,52 +56,53 @@ class AlertTopic:
         self._client = client
         self._controller = controller
         self._image = image
-        self._waiting = WaitingReports("topic")
-        self._holders: dict[bytes, TopicId] = {}  # the topic with the report of a firing alert
+        self._waiting = WaitingRecords()
+        self._holders: dict[bytes, TopicId] = {}  # the topic with the record of a firing alert
 
-    def add(self, report: Report) -> None:
-        self._waiting.add(report)
+    def add(self, record: AlertRecord) -> None:
+        self._waiting.add(record)
 
-    def hold(self, firing: Collection[Report]) -> None:
-        """These fire now. A report that is in a topic of this name that has been deleted is written
-        again, once there is another one.
+    def hold(self, firing: Collection[AlertRecord]) -> None:
+        """What is so of alerts that fire now. A record that is in a topic of this name that has
+        been deleted is written again, once there is another one.
         """
-        keys = {report.key for report in firing}
+        keys = {record.key for record in firing}
         self._holders = {key: one for key, one in self._holders.items() if key in keys}
         topic_id = self._topic_id()
         if topic_id is None:
             return
         waiting = self._waiting.keys
-        for report in firing:
+        for record in firing:
             if self._waiting.is_full:
                 return  # the rest when there is room
-            if self._holders.get(report.key) != topic_id and report.key not in waiting:
-                self._waiting.add(report)
+            if self._holders.get(record.key) != topic_id and record.key not in waiting:
+                self._waiting.add(record)
 
-    async def known(self) -> Collection[Report] | None:
-        """The last report of each alert; None when they cannot be read now."""
+    async def known(self) -> AlertRecords | None:
+        """The last records of each alert; None when they cannot be read now."""
         topic_id = self._topic_id()
         if topic_id is None:
-            return ()
+            return AlertRecords()
         try:
             async with asyncio.timeout(ALERT_TOPIC_MS_MAX / 1000), self._entered() as cluster:
-                reports = await read_reports(cluster, self._name)
+                found = await read_alert_records(cluster, self._name)
         except (ClientError, TimeoutError) as error:
             logger.info("alerts topic=%s read=false reason=%r", self._name, error)
             return None
-        for key, report in reports.items():
-            if report.state is State.FIRING:
-                self._holders[key] = topic_id
-        return reports.values()
+        records: tuple[AlertRecord, ...] = (*found.reports.values(), *found.deliveries.values())
+        for record in records:
+            if record.state is State.FIRING:
+                self._holders[record.key] = topic_id
+        return found
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            reports = await self._waiting.some()
+            records = await self._waiting.some()
             try:
                 async with asyncio.timeout(ALERT_TOPIC_MS_MAX / 1000):
                     await self._create()
-                    await self._write(reports)
+                    await self._write(records)
             except (ClientError, RequestError, TimeoutError) as error:
                 tell(
                     logger,
@@ -134,17 +135,17 @@ class AlertTopic:
         if result.error_code not in THERE:
             raise Unreachable(f"the topic could not be created: {result.error_message}")
 
-    async def _write(self, reports: Sequence[Report]) -> None:
+    async def _write(self, records: Sequence[AlertRecord]) -> None:
         topic_id = self._topic_id()
         deliveries: list[Delivery] = []
         try:
             async with self._entered() as cluster, Producer(cluster, rules=RULES) as producer:
-                for report in reports:
+                for record in records:
                     delivery = await producer.send(
                         self._name,
-                        report.body,
-                        key=report.key,
-                        timestamp_ms=report.at_ms,
+                        record.body,
+                        key=record.key,
+                        timestamp_ms=record.at_ms,
                         partition=PARTITION,
                     )
                     deliveries.append(delivery)
@@ -152,24 +153,24 @@ class AlertTopic:
         finally:
             # Every delivery is looked at, whatever became of the others or ended the attempt.
             errors = [_error_of(delivery) for delivery in deliveries]
-            self._note_written(reports, errors, topic_id)
+            self._note_written(records, errors, topic_id)
         for error in errors:
             if error is not None:
                 raise error
 
     def _note_written(
         self,
-        reports: Sequence[Report],
+        records: Sequence[AlertRecord],
         errors: Sequence[BaseException | None],
         topic_id: TopicId | None,
     ) -> None:
         """Up to the first that was not written: what follows it is written again, behind it."""
-        for report, error in zip(reports, errors, strict=False):
+        for record, error in zip(records, errors, strict=False):
             if error is not None:
                 return
-            self._waiting.sent(report)
-            if report.state is State.FIRING and topic_id is not None:
-                self._holders[report.key] = topic_id
+            self._waiting.written(record)
+            if record.state is State.FIRING and topic_id is not None:
+                self._holders[record.key] = topic_id
 
     def _topic_id(self) -> TopicId | None:
         topic = self._image().topics_by_name.get(self._name)

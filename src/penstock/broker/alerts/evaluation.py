@@ -1,19 +1,20 @@
 """Alerts are evaluated at an interval, and what begins or ends to fire is told.
 
 What was told before this node began, or by the controller before it, is read from the topic, so
-that it is neither told twice nor left as firing for ever. What fired by a rule that this node does
-not evaluate any more is told as cleared.
+that it is neither told twice nor left as firing for ever. The webhook is sent what its receiver has
+not taken of it. What fired by a rule that this node does not evaluate any more is told as cleared.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
 
+from penstock.alerts.delivery import AlertRecords
 from penstock.alerts.machine import AlertKey, Alerts, State, Transition
 from penstock.alerts.report import Report, cleared, report_of
 from penstock.alerts.rule import Scope
+from penstock.broker.alerts.alert_topic import AlertTopic
 from penstock.broker.alerts.figures import FigureSources
+from penstock.broker.alerts.webhook import Webhook
 from penstock.model.events import ALERT_CLEARED, ALERT_FIRING
 from penstock.model.identity import NodeId
 from penstock.world.event_log import tell
@@ -22,32 +23,23 @@ from penstock.world.ports import Clock
 logger = logging.getLogger(__name__)
 
 
-class Known(Protocol):
-    """What was told before; None when that cannot be read now."""
-
-    async def __call__(self) -> Iterable[Report] | None: ...
-
-
 class Evaluation:
     def __init__(
         self,
         *,
         alerts: Alerts,
         sources: FigureSources,
-        known: Known,
-        told: Iterable[Callable[[Report], None]],
-        hold: Callable[[Collection[Report]], None] | None,
+        topic: AlertTopic | None,
+        webhook: Webhook | None,
         node_id: NodeId,
         is_broker: bool,
         interval_ms: int,
         clock: Clock,
     ) -> None:
-        """`told` gets what begins or ends to fire; `hold`, after each round, all that fires."""
         self._alerts = alerts
         self._sources = sources
-        self._known = known
-        self._told = tuple(told)
-        self._hold = hold
+        self._topic = topic
+        self._webhook = webhook
         self._node_id = node_id
         self._is_broker = is_broker
         self._interval_ms = interval_ms
@@ -73,30 +65,42 @@ class Evaluation:
     async def _adopt(self) -> None:
         scopes = self._sources.scopes
         self._adopted &= scopes
+        if self._webhook is not None:
+            self._webhook.keep(scopes)
         wanted = scopes - self._adopted
         if not wanted:
             return
-        reports = await self._known()
-        if reports is None:
+        records = AlertRecords() if self._topic is None else await self._topic.known()
+        if records is None:
             return  # asked again in the next round
         self._adopted |= wanted
-        known = {
+        last = {
             AlertKey(one.alert, one.subject): one
-            for one in reports
-            if one.state is State.FIRING and one.scope in wanted
+            for one in records.reports.values()
+            if one.scope in wanted
             if one.scope is Scope.CLUSTER or one.node == self._node_id
         }
-        for key in [one for one in known if not self._alerts.evaluates(one.rule)]:
-            self._clear(known.pop(key))
-        self._alerts.adopt(known, now_ms=self._clock.monotonic_ms())
-        self._firing |= known
+        for key in last.keys() & self._firing.keys():
+            del last[key]  # told by this node since
+        firing = {key: one for key, one in last.items() if one.state is State.FIRING}
+        for key in [one for one in firing if not self._alerts.evaluates(one.rule)]:
+            self._clear(firing.pop(key))
+            del last[key]
+        self._alerts.adopt(firing, now_ms=self._clock.monotonic_ms())
+        self._firing |= firing
+        if self._webhook is not None:
+            for one in last.values():
+                self._webhook.resume(one, records.deliveries.get(one.key))
 
     def _hold_firing(self) -> None:
         """Without an await since they were told: what waits to be written is known as waiting."""
         present = {AlertKey(one.rule.name, one.subject) for one in self._alerts.firing()}
         self._firing = {key: one for key, one in self._firing.items() if key in present}
-        if self._hold is not None:
-            self._hold(self._firing.values())
+        if self._topic is None:
+            return
+        firing = tuple(self._firing.values())
+        taken = () if self._webhook is None else self._webhook.taken(firing)
+        self._topic.hold((*firing, *taken))
 
     def _clear(self, firing: Report) -> None:
         self._tell_all(
@@ -128,5 +132,7 @@ class Evaluation:
             value=report.value,
             threshold=report.threshold,
         )
-        for told in self._told:
-            told(report)
+        if self._topic is not None:
+            self._topic.add(report)
+        if self._webhook is not None:
+            self._webhook.add(report)

@@ -1,5 +1,6 @@
-"""What the topic of the alerts says: the last report of each alert."""
+"""What the topic of the alerts says: the last report of each, and what was delivered of it."""
 
+from penstock.alerts.delivery import PREFIX, AlertRecords, read_delivery
 from penstock.alerts.report import Report, read_report
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
@@ -17,9 +18,14 @@ RULES = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(isolation=COMMITTED
 
 
 async def read_reports(cluster: Cluster, topic: str) -> dict[bytes, Report]:
-    """By key. A record without a value removes its key; other records that are no reports are
-    passed over, and so are those of transactions that are open or were aborted. Refused where the
-    topic does not exist, TimedOut when there is no getting to its end.
+    """By key; see `read_alert_records`."""
+    return (await read_alert_records(cluster, topic)).reports
+
+
+async def read_alert_records(cluster: Cluster, topic: str) -> AlertRecords:
+    """A record without a value removes its key; other records that are no reports are passed over,
+    and so are those of transactions that are open or were aborted. Refused where the topic does not
+    exist, TimedOut when there is no getting to its end.
     """
     view = await cluster.need((topic,))
     places = [TopicPartition(topic, one.index) for one in view.topics[topic].partitions]
@@ -27,7 +33,7 @@ async def read_reports(cluster: Cluster, topic: str) -> dict[bytes, Report]:
     ends = await offsets_of(
         cluster, places, When.LATEST, isolation=COMMITTED, timeout_ms=READ_MS_MAX
     )
-    found: dict[bytes, Report] = {}
+    found = AlertRecords()
     deadline_ms = cluster.clock.monotonic_ms() + READ_MS_MAX
     async with Consumer(cluster, rules=RULES) as consumer:
         await consumer.assign(places)
@@ -37,13 +43,20 @@ async def read_reports(cluster: Cluster, topic: str) -> dict[bytes, Report]:
             if cluster.clock.monotonic_ms() >= deadline_ms:
                 raise TimedOut(f"{topic}: its end could not be read within {READ_MS_MAX} ms")
             for record in await consumer.poll(wait_ms=WAIT_MS):
-                if record.key is None:
-                    continue
-                if record.value is None:
-                    found.pop(record.key, None)
-                    continue
-                report = read_report(record.value)
-                if report is not None:
-                    found.pop(record.key, None)  # the latest stand last
-                    found[record.key] = report
+                if record.key is not None:
+                    _take(found, record.key, record.value)
     return found
+
+
+def _take(found: AlertRecords, key: bytes, value: bytes | None) -> None:
+    if value is None:
+        found.reports.pop(key, None)
+        found.deliveries.pop(key.removeprefix(PREFIX), None)
+        return
+    report = read_report(value)
+    if report is not None:
+        found.reports.pop(key, None)  # the latest stand last
+        found.reports[key] = report
+    delivery = read_delivery(key, value)
+    if delivery is not None:
+        found.deliveries[delivery.report_key] = delivery
