@@ -12,6 +12,7 @@ from penstock.alerts.rules import CERTIFICATE_EXPIRES, DISK_FILLING, GROUP_LAG, 
 from penstock.cli.status import INTERRUPTED
 from penstock.model.identity import NodeId
 from penstock.testing import Broker
+from rig.apache_kafka.broker import ApacheKafka
 from rig.cluster_questions import until
 from rig.command import Outcome
 from rig.live_terminal import LiveTerminal
@@ -188,3 +189,11 @@ def test_nodes_that_write_no_topic_are_named(run: Run, penstock: Broker) -> None
     assert outcome.err == (
         "penstock: broker 1 writes its alerts into no topic: penstock.alerts.topic is empty\n"
     )
+
+
+def test_brokers_of_apache_kafka_evaluate_no_alerts_and_it_says_so(
+    run: Run, apache_kafka: ApacheKafka
+) -> None:
+    outcome = run("alerts", bootstrap=apache_kafka.bootstrap)
+    assert (outcome.status, outcome.text) == (1, "")
+    assert "only nodes of Penstock evaluate alerts" in outcome.err

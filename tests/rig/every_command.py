@@ -63,7 +63,7 @@ class Case:
     traces: bool = False  # lines as long as they are
     prints_bytes: bool = False  # values of records, which a pipe gets as they are
     logs_in: bool = False
-    only_penstock: bool = False  # it is about files of ours, or about simulations
+    only_penstock: bool = False  # it is about files or nodes of ours, or about simulations
     said: str = ""  # on standard error, in the one line there; the table is empty
 
     @property
@@ -197,7 +197,7 @@ CASES = (
     Case(line="partitions hot --for 1s --keys 3"),
     Case(line="partitions reassign --verify"),
     Case(line="top --once --interval 0.1", evil=BOTH),
-    Case(line="alerts"),
+    Case(line="alerts", only_penstock=True),
     Case(line="plan partitions --throughput 100 --partition-throughput 10 --consumers 30"),
     Case(line="plan disk --throughput 100 --retention 7d --brokers 6"),
     Case(line="plan metadata --partitions 4000 --brokers 6"),

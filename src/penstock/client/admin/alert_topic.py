@@ -2,7 +2,7 @@
 
 from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import Refused
+from penstock.client.network.errors import ClientError, Refused
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId
 from penstock.model.settings.alerts import ALERTS_TOPIC
@@ -10,9 +10,14 @@ from penstock.model.settings.alerts import ALERTS_TOPIC
 SETTING = "penstock.alerts.topic"
 
 
+class NotEvaluated(ClientError):
+    """The broker is not one of Penstock: it evaluates no alerts."""
+
+
 async def alert_topic(cluster: Cluster, node: NodeId) -> str | None:
     """As this broker's settings name it; None where they say that there is none. The default where
-    they are not for us to see, and of brokers of Apache Kafka, which do not know the setting.
+    they are not for us to see. NotEvaluated of brokers that do not know the setting, as those of
+    Apache Kafka.
     """
     resource = Resource(ResourceKind.BROKER, str(node))
     entries = (await describe_configs(cluster, [resource], names=[SETTING]))[resource]
@@ -21,4 +26,6 @@ async def alert_topic(cluster: Cluster, node: NodeId) -> str | None:
     for entry in entries:
         if entry.name == SETTING:
             return entry.value or None
-    return ALERTS_TOPIC
+    raise NotEvaluated(
+        f"broker {node} has no setting {SETTING}: only nodes of Penstock evaluate alerts"
+    )

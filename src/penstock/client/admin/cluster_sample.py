@@ -13,7 +13,7 @@ from penstock.alerts.report import Report
 from penstock.client.admin.admin import Admin, BrokerDescription
 from penstock.client.admin.alert_evaluation import brokers_to_ask, switched_off
 from penstock.client.admin.alert_reports import read_reports
-from penstock.client.admin.alert_topic import alert_topic
+from penstock.client.admin.alert_topic import NotEvaluated, alert_topic
 from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.admin.group_samples import GroupSample, sample_groups
 from penstock.client.admin.quorum import describe_quorum
@@ -211,6 +211,8 @@ class Sampler:
             return
         try:
             self._alert_topic = await alert_topic(self.cluster, node)
+        except NotEvaluated:
+            self._alert_topic = None
         except ClientError as error:
             refused.append(f"topic of alerts: {error}")
             return
