@@ -26,10 +26,14 @@ from penstock.client.admin.balancing import (
 from penstock.client.admin.moving import Followed
 from penstock.client.admin.partition_rates import measure_rates
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError
 from penstock.model.identity import TopicPartition
 
 THROTTLE_DEFAULT = 50_000_000
 AT_ONCE_DEFAULT = 4
+LEFT_BEHIND = (
+    "what moves goes on, with its throttle: `penstock partitions balance --stop` cancels it"
+)
 
 
 def duration_option(context: click.Context, parameter: click.Parameter, text: str) -> float:
@@ -149,12 +153,20 @@ def _execute(
                 whole = await until_interrupted(execution.run())
             finally:
                 if begun:
-                    await execution.clean_up()
+                    await _clean_up(execution)
         for place in execution.cancelled:
             say(f"cancelled the move of {place}: it is where it was", err=True)
         return execution.done, whole
 
     return with_cluster(bootstrap, work)
+
+
+async def _clean_up(execution: Execution) -> None:
+    try:
+        await execution.clean_up()
+    except ClientError:
+        say(LEFT_BEHIND, err=True)
+        raise
 
 
 def _stop(bootstrap: str, as_json: bool) -> None:

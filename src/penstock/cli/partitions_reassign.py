@@ -1,6 +1,8 @@
 """`penstock partitions reassign`: begin moves, follow them, cancel them."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -49,6 +51,7 @@ from penstock.client.admin.replica_sizes import replica_sizes
 from penstock.client.admin.topology import REPLICAS_MAX
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused
+from penstock.client.network.repeated import GONE
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
@@ -262,14 +265,16 @@ def _begin(
             new = {one: path for one, path in directories.items() if located[one].now is None}
             await ask_directories(cluster, new)
             if moves:
-                await begin_moves(
-                    cluster,
-                    moves,
-                    running,
-                    rate_bytes=rate_bytes,
-                    may_change_factor=wanted.may_change_factor,
-                )
-            await begin_directory_moves(cluster, directories)
+                with _goes_on_after(*GONE):  # it may have begun
+                    await begin_moves(
+                        cluster,
+                        moves,
+                        running,
+                        rate_bytes=rate_bytes,
+                        may_change_factor=wanted.may_change_factor,
+                    )
+            with _goes_on_after(ClientError):
+                await begin_directory_moves(cluster, directories)
         is_watched = watch and not dry_run and bool(moves or directories)
         if as_json and not is_watched:
             print_json(
@@ -288,7 +293,9 @@ def _begin(
             show_moves(moves, size_bytes, directories, located, dry_run=dry_run)
         if not is_watched:
             return None
-        return await watched(cluster, {move.partition: move.target for move in moves}, directories)
+        with _goes_on_after(ClientError):
+            targets = {move.partition: move.target for move in moves}
+            return await watched(cluster, targets, directories)
 
     seen = with_cluster(bootstrap, work)
     if seen is not None:
@@ -305,8 +312,11 @@ def _verify(wanted: Wanted, bootstrap: str, *, watch: bool, as_json: bool) -> No
             targets = {place: one.target for place, one in moving.items()}
         directories = wanted.directories()
         await locate(cluster, directories)
-        look = watched if watch else followed
-        seen = await look(cluster, targets, directories)
+        if watch:
+            with _goes_on_after(ClientError):
+                seen = await watched(cluster, targets, directories)
+        else:
+            seen = await followed(cluster, targets, directories)
         topics = {place.topic for place in targets} or (await cluster.refresh_all()).topics
         ended = await end_throttles(cluster, topics)
         return seen, sorted({*ended, *await end_directory_throttles(cluster)})
@@ -357,6 +367,16 @@ def _cancel(wanted: Wanted, bootstrap: str, as_json: bool) -> None:
             say(f"cancelled the move of {one} to another directory")
         show_ended(ended)
     first_refusal(told.refused)
+
+
+@contextmanager
+def _goes_on_after(*errors: type[ClientError]) -> Iterator[None]:
+    """Says that moves go on when the command ends by such an error."""
+    try:
+        yield
+    except errors:
+        say(GOES_ON, err=True)
+        raise
 
 
 def _end_watch(seen: Watched) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from penstock.cli.connect import until_interrupted
 from penstock.cli.copy_bar import CopyBar
+from penstock.cli.show import say
 from penstock.client.admin.directory_moves import (
     FollowedDirectory,
     end_directory_throttles,
@@ -14,6 +15,7 @@ from penstock.client.admin.moving import Followed, Stage, end_throttles, follow_
 from penstock.client.admin.reassignment_plan import Directories, Targets
 from penstock.client.admin.replica_sizes import Copied
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.repeated import GONE
 from penstock.model.identity import TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 
@@ -64,13 +66,20 @@ async def followed(cluster: Cluster, targets: Targets, directories: Directories)
 
 
 async def watched(cluster: Cluster, targets: Targets, directories: Directories) -> Watched:
-    """Until all is complete, or Ctrl-C; the throttle ends with the last move."""
+    """Until all is complete, or Ctrl-C; the throttle ends with the last move. A cluster that does
+    not answer is reported, and asked again.
+    """
     places = dict.fromkeys((*targets, *(replica.partition for replica in directories)))
 
     async def watch() -> None:
         with CopyBar(description="copied") as bar:
             while True:
-                now = await followed(cluster, targets, directories)
+                try:
+                    now = await followed(cluster, targets, directories)
+                except GONE as away:
+                    say(f"the cluster is away: {away}", err=True)
+                    await asyncio.sleep(LOOK_SECONDS)
+                    continue
                 bar.show(now.copied(), of=places)
                 if now.is_over:
                     return

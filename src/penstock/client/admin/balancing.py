@@ -29,6 +29,7 @@ from penstock.client.admin.reassignments import (
 from penstock.client.admin.replication_throttle import Move
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused
+from penstock.client.network.repeated import repeated
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
@@ -154,7 +155,8 @@ class Execution:
         self.done += [change.partition for change in changes]
 
     async def _refuse_outdated(self, changes: Sequence[Change]) -> None:
-        view = await self._cluster.refresh({change.partition.topic for change in changes})
+        topics = {change.partition.topic for change in changes}
+        view = await repeated(self._cluster, lambda: self._cluster.refresh(topics))
         for change in changes:
             known, before = view.partition(change.partition), change.before.replicas
             if known is None:

@@ -6,6 +6,7 @@ behind it.
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 
 from penstock.client.admin.reassignment_plan import Targets
@@ -22,7 +23,8 @@ from penstock.client.admin.replication_throttle import (
     throttles,
 )
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import Refused
+from penstock.client.network.errors import ClientError, Refused
+from penstock.client.network.repeated import repeated
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
@@ -85,13 +87,19 @@ async def begin_moves(
     that was; the message says how many others move nevertheless.
     """
     if rate_bytes is not None:
-        await throttle(cluster, _throttled(moves, running.values()), rate_bytes=rate_bytes)
+        held_back = _throttled(moves, running.values())
+        await repeated(cluster, lambda: throttle(cluster, held_back, rate_bytes=rate_bytes))
     targets = {move.partition: move.target for move in moves}
     results: Mapping[TopicPartition, Refused | None]
     try:
         results = await alter_reassignments(cluster, targets, may_change_factor=may_change_factor)
     except Refused as refusal:
         results = dict.fromkeys(targets, refusal)
+    except ClientError:
+        if rate_bytes is not None:
+            with suppress(ClientError):  # what was asked may have begun: then its throttle stays
+                await end_throttles(cluster, {place.topic for place in targets})
+        raise
     refused = [result for result in results.values() if result is not None]
     if not refused:
         return
@@ -150,11 +158,18 @@ async def end_throttles(cluster: Cluster, topics: Iterable[str]) -> list[str]:
     """
     running = await list_reassignments(cluster)
     moving = {place.topic for place in running}
-    brokers = () if running else (await cluster.refresh()).brokers
-    there = await throttles(cluster, [topic for topic in topics if topic not in moving], brokers)
-    if there:
-        await remove_throttles(cluster, there)
-    return sorted(map(str, there))
+    still = [topic for topic in topics if topic not in moving]
+    removed: set[str] = set()
+
+    async def remove() -> None:
+        brokers = () if running else (await cluster.refresh()).brokers
+        there = await throttles(cluster, still, brokers)
+        removed.update(map(str, there))
+        if there:
+            await remove_throttles(cluster, there)
+
+    await repeated(cluster, remove)
+    return sorted(removed)
 
 
 def _origin(replicas: tuple[NodeId, ...], moving: Reassignment | None) -> tuple[NodeId, ...]:
@@ -184,8 +199,9 @@ def _throttled(moves: Iterable[Move], running: Iterable[Reassignment]) -> list[M
 async def _arrived(cluster: Cluster, targets: Targets) -> ClusterView:
     """A view that has these partitions where the controller says they are, if it comes soon."""
     deadline_ms = cluster.clock.monotonic_ms() + BEHIND_MS_MAX
+    topics = dict.fromkeys(place.topic for place in targets)
     while True:
-        view = await cluster.refresh(dict.fromkeys(place.topic for place in targets))
+        view = await repeated(cluster, lambda: cluster.refresh(topics))
         late = [
             place
             for place, target in targets.items()

@@ -6,11 +6,13 @@ All of it is decided by the controller and answered for each partition by itself
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 
-from penstock.client.network.cluster import Cluster
+from penstock.client.network.cluster import AnyReply, Cluster
 from penstock.client.network.errors import Refused, error_code
+from penstock.client.network.repeated import repeated
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
+from penstock.wire.definition import Message
 from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -65,7 +67,7 @@ async def list_reassignments(
     request = ListPartitionReassignmentsRequest(
         timeout_ms=cluster.rules.request_ms_max, topics=asked
     )
-    reply = await cluster.ask_controller(request, ListPartitionReassignmentsResponse)
+    reply = await _ask(cluster, request, ListPartitionReassignmentsResponse)
     code = error_code(reply.error_code)
     if code != ErrorCode.NONE:
         raise Refused(code, ABOUT_ALL, reply.error_message)
@@ -105,7 +107,7 @@ async def alter_reassignments(
         allow_replication_factor_change=may_change_factor,
         topics=list(topics.values()),
     )
-    reply = await cluster.ask_controller(request, AlterPartitionReassignmentsResponse)
+    reply = await _ask(cluster, request, AlterPartitionReassignmentsResponse)
     code = error_code(reply.error_code)
     if code != ErrorCode.NONE:
         raise Refused(code, ABOUT_ALL, reply.error_message)
@@ -133,7 +135,7 @@ async def elect_leaders(
     request = ElectLeadersRequest(
         election_type=election, topic_partitions=asked, timeout_ms=cluster.rules.request_ms_max
     )
-    reply = await cluster.ask_controller(request, ElectLeadersResponse)
+    reply = await _ask(cluster, request, ElectLeadersResponse)
     code = error_code(reply.error_code)
     if code != ErrorCode.NONE:
         raise Refused(code, "election")
@@ -144,6 +146,11 @@ async def elect_leaders(
         for topic in reply.replica_election_results
         for told in topic.partition_result
     }
+
+
+async def _ask(cluster: Cluster, request: Message, reply_type: type[AnyReply]) -> AnyReply:
+    """Each of them may be asked twice: the second time there is nothing left to do."""
+    return await repeated(cluster, lambda: cluster.ask_controller(request, reply_type))
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
