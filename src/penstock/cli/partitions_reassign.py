@@ -252,7 +252,7 @@ def _begin(
         }
         running = await list_reassignments(cluster)
         moves = moves_to(cluster.view, targets, running)
-        sizes = await replica_sizes(cluster)
+        sizes = await replica_sizes(cluster, {move.partition: move.brokers for move in moves})
         size_bytes = {
             move.partition: max(sizes.get(move.partition, {}).values(), default=0) * len(move.added)
             for move in moves

@@ -115,7 +115,7 @@ async def begin_moves(
 async def follow_moves(cluster: Cluster, targets: Targets) -> list[Followed]:
     """How far each partition is on its way."""
     running = await list_reassignments(cluster, targets)
-    sizes = await replica_sizes(cluster) if running else {}
+    sizes = await replica_sizes(cluster, {place: one.replicas for place, one in running.items()})
     done = copied(running.values(), sizes)
     view = await _arrived(cluster, {p: t for p, t in targets.items() if p not in running})
     found = []
