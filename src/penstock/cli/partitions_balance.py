@@ -9,6 +9,7 @@ from penstock.cli import status
 from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.copy_bar import CopyBar
 from penstock.cli.options import cluster_options
+from penstock.cli.plan_bar import plan_bar
 from penstock.cli.show import listed, print_json, print_table, say
 from penstock.cli.times import parse_duration_ms
 from penstock.client.admin.balance_plan import (
@@ -111,7 +112,8 @@ def balance(
         await refuse_while_moving(cluster)
         say(f"measuring for {seconds:g} s", err=True)
         rates = await measure_rates(cluster, seconds=seconds)
-        return plan_for(cluster.view, rates, limit=limit)
+        with plan_bar() as shown:
+            return await plan_for(cluster.view, rates, limit=limit, shown=shown)
 
     plan = with_cluster(bootstrap, measure)
     if not as_json:

@@ -1,7 +1,11 @@
 """Plans that even out the load of brokers: valid, never worse, and with few bytes copied."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -248,3 +252,59 @@ def test_partitions_that_are_not_in_sync_stay_where_they_are() -> None:
     plan = plan_balance(partitions, THREE)
     assert plan.changes == ()
     assert not plan.is_balanced
+
+
+class WorkTooLong(Exception):
+    """More functions were called than a plan may take."""
+
+
+def calls_of(work: Callable[[], BalancePlan], *, at_most: int) -> BalancePlan:
+    """What the work returns, if it takes so few calls of functions, its own and others'."""
+    calls = itertools.count(1)
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and next(calls) > at_most:
+            raise WorkTooLong
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        return work()
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.parametrize("spread", ["alike", "unlike", "in racks"])
+def test_four_thousand_partitions_on_new_brokers_are_planned_with_little_work(spread: str) -> None:
+    """Three replicas each, all on five brokers of ten."""
+    racks: Racks = {
+        NodeId(node): "ab"[node % 2] if spread == "in racks" else None for node in range(1, 11)
+    }
+    partitions = [
+        PartitionLoad(
+            partition=TopicPartition("orders", index),
+            leader=NodeId(index % 5 + 1),
+            replicas=tuple(NodeId((index + step) % 5 + 1) for step in range(3)),
+            size_bytes=1_000_000 + (index * 7919 % 1000) * 5_000 * (spread != "alike"),
+            in_bytes=1_000 + (index * 104_729 % 1000) * 10 * (spread != "alike"),
+        )
+        for index in range(4_000)
+    ]
+    plan = calls_of(lambda: plan_balance(partitions, racks), at_most=2_000_000)
+    assert plan.is_balanced
+    # The five have twice the mean each and keep 1.3 times: a third of what they hold is copied.
+    assert plan.copied_bytes < 0.36 * sum(3 * one.size_bytes for one in partitions)
+
+
+def test_a_plan_says_how_far_it_is_and_can_be_given_up() -> None:
+    shares: list[float] = []
+    plan_balance(skewed(replicas=1), THREE, shown=shares.append)
+    assert shares == sorted(shares)
+    assert 0 == shares[0] < shares[-1] < 1
+
+    def give_up(done: float) -> None:
+        if done > 0.5:
+            raise WorkTooLong
+
+    with pytest.raises(WorkTooLong):
+        plan_balance(skewed(replicas=1), THREE, shown=give_up)

@@ -22,17 +22,15 @@ Invariants of a plan:
     that live.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
+from penstock.client.admin.balance_search import TINY_SHARE, Placed, Search, Step
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 
 LIMIT_DEFAULT = 1.3
 REQUEST_PRICE_BYTES = 2_048  # a request costs a broker about as much as so many bytes
 ROOM_STEPS_MAX = 4  # in a row
-COPY_BYTES_MIN = 1  # so that copies of empty partitions can be compared
-TINY_SHARE = 1e-9  # of the sum: what is smaller is an error of rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,189 +138,59 @@ def plan_balance(
     *,
     limit: float = LIMIT_DEFAULT,
     may_copy: bool = True,
+    shown: Callable[[float], None] = lambda done: None,
 ) -> BalancePlan:
     """`racks` names the brokers that live, each with its rack; without `may_copy` only leaders
-    are moved.
+    are moved. `shown` is called before each step with the share of the excess that is gone; what it
+    raises ends the plan.
     """
     assert limit > 1
     assert racks
-    state = _State(partitions, racks, limit=limit)
-    before = dict(state.loads)
-    room: list[_Step] = []
-    while state.has_excess and len(room) <= ROOM_STEPS_MAX:
-        if (step := state.best_relief(may_copy=may_copy)) is not None:
+    before = node_loads(partitions, racks)
+    placed = [_placed(one, racks) for one in partitions]
+    search = Search(placed, before, racks, limit=limit, may_copy=may_copy)
+    room: list[Step] = []
+    at_first = search.excess
+    while (excess := search.excess) and len(room) <= ROOM_STEPS_MAX:
+        shown(max(0.0, 1 - excess / at_first))
+        if (step := search.best_relief()) is not None:
             room.clear()
-        elif (step := state.best_room(may_copy=may_copy)) is not None:
+        elif (step := search.best_room()) is not None:
             room.append(step)
         else:
             break
-        state.take(step)
+        search.take(step)
     for step in reversed(room):
-        state.take_back(step)
-    changes = [
-        Change(before=old, leader=new.leader, target=new.replicas)
-        for old, new in zip(partitions, state.partitions, strict=True)
-        if old != new
-    ]
+        search.take_back(step)
+    found = map(_change, partitions, placed)
+    changes = [change for change in found if change is not None]
     changes.sort(key=lambda change: (change.copied_bytes > 0, change.partition))
+    requests_after = dict.fromkeys(racks, 0.0)
+    for one, then in zip(partitions, placed, strict=True):
+        if then.leader in requests_after:
+            requests_after[then.leader] += one.requests
     return BalancePlan(
         changes=tuple(changes),
         loads_before=before,
-        loads_after=state.loads,
+        loads_after=search.loads,
         requests_before=node_requests(partitions, racks),
-        requests_after=node_requests(state.partitions, racks),
+        requests_after=requests_after,
         limit=limit,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    index: int
-    before: PartitionLoad
-    after: PartitionLoad
-    source: NodeId
-    sink: NodeId
-    moved: float  # the load that goes from source to sink
-    copied_bytes: int
+def _placed(one: PartitionLoad, racks: Mapping[NodeId, str | None]) -> Placed:
+    return Placed(
+        leader=one.leader,
+        replicas=one.replicas,
+        leader_load=one.leader_load,
+        follower_load=one.follower_load,
+        size_bytes=one.size_bytes,
+        may_change=one.is_whole and all(node in racks for node in one.replicas),
+    )
 
 
-class _State:
-    """Partitions as far as the plan has brought them, and what brokers would have to do then."""
-
-    def __init__(
-        self,
-        partitions: Sequence[PartitionLoad],
-        racks: Mapping[NodeId, str | None],
-        *,
-        limit: float,
-    ) -> None:
-        self.partitions = list(partitions)
-        self.loads = node_loads(partitions, racks)
-        self._origin = tuple(partitions)
-        self._racks = racks
-        whole = sum(self.loads.values())
-        self._bound = limit * whole / len(racks)
-        self._tiny = whole * TINY_SHARE
-
-    @property
-    def has_excess(self) -> bool:
-        return bool(self._full())
-
-    def best_relief(self, *, may_copy: bool) -> _Step | None:
-        """Of the steps that lessen the excess."""
-        full = self._full()
-        step = self._best(self._leader_changes(full), self._relief)
-        if step is None and may_copy:
-            step = self._best(self._copies(full), self._relief)
-        return step
-
-    def best_room(self, *, may_copy: bool) -> _Step | None:
-        """Of the steps that make brokers more alike."""
-        every = set(self.loads)
-        step = self._best(self._leader_changes(every), self._likeness)
-        if step is None and may_copy:
-            step = self._best(self._copies(every), self._likeness)
-        return step
-
-    def take(self, step: _Step) -> None:
-        self.partitions[step.index] = step.after
-        self.loads[step.source] -= step.moved
-        self.loads[step.sink] += step.moved
-
-    def take_back(self, step: _Step) -> None:
-        self.partitions[step.index] = step.before
-        self.loads[step.source] += step.moved
-        self.loads[step.sink] -= step.moved
-
-    def _full(self) -> set[NodeId]:
-        return {node for node, load in self.loads.items() if load > self._bound + self._tiny}
-
-    def _best(self, steps: Iterator[_Step], gain_of: Callable[[_Step], float]) -> _Step | None:
-        """The highest gain for each byte; of equal ones that after which the two are most alike,
-        and of those the first by name.
-        """
-        best, best_rank = None, (0.0, 0.0)
-        for step in steps:
-            if self.loads[step.sink] + step.moved >= self.loads[step.source]:
-                continue  # invariant 2
-            gain = gain_of(step)
-            if gain <= self._tiny:
-                continue
-            rank = (gain / max(step.copied_bytes, COPY_BYTES_MIN), -abs(self._apart(step)))
-            if best is None or rank > best_rank:
-                best, best_rank = step, rank
-        return best
-
-    def _relief(self, step: _Step) -> float:
-        """By how much the excess falls."""
-        source, sink = self.loads[step.source], self.loads[step.sink]
-        before = self._excess(source) + self._excess(sink)
-        return before - self._excess(source - step.moved) - self._excess(sink + step.moved)
-
-    def _likeness(self, step: _Step) -> float:
-        """By how much the difference of the two falls."""
-        before = self.loads[step.source] - self.loads[step.sink]
-        return before - abs(self._apart(step))
-
-    def _excess(self, load: float) -> float:
-        return max(0.0, load - self._bound)
-
-    def _apart(self, step: _Step) -> float:
-        return self.loads[step.source] - self.loads[step.sink] - 2 * step.moved
-
-    def _leader_changes(self, full: set[NodeId]) -> Iterator[_Step]:
-        for index, one in enumerate(self.partitions):
-            if one.leader not in full or not self._may_change(one):
-                continue
-            for node in one.replicas:
-                # A replica that is yet to be copied can lead too, at the end of its copy.
-                if node == one.leader:
-                    continue
-                others = tuple(other for other in one.replicas if other != node)
-                yield _Step(
-                    index=index,
-                    before=one,
-                    after=replace(one, leader=node, replicas=(node, *others)),
-                    source=one.leader,
-                    sink=node,
-                    moved=one.leader_load - one.follower_load,
-                    copied_bytes=0,
-                )
-
-    def _copies(self, full: set[NodeId]) -> Iterator[_Step]:
-        for index, one in enumerate(self.partitions):
-            if not self._may_change(one):
-                continue
-            for old in one.replicas:
-                if old not in full:
-                    continue
-                for new in self.loads:
-                    if new in one.replicas or not self._keeps_racks(one.replicas, old, new):
-                        continue
-                    leader = new if one.leader == old else one.leader
-                    kept = tuple(new if node == old else node for node in one.replicas)
-                    others = tuple(node for node in kept if node != leader)
-                    yield _Step(
-                        index=index,
-                        before=one,
-                        after=replace(one, leader=leader, replicas=(leader, *others)),
-                        source=old,
-                        sink=new,
-                        moved=one.load_of(old),
-                        copied_bytes=self._copied_bytes(index, old=old, new=new),
-                    )
-
-    def _may_change(self, one: PartitionLoad) -> bool:
-        return one.is_whole and all(node in self.loads for node in one.replicas)
-
-    def _copied_bytes(self, index: int, *, old: NodeId, new: NodeId) -> int:
-        """What the plan has to copy for it: nothing for a way back, or for going on elsewhere."""
-        origin = self._origin[index]
-        if new in origin.replicas or old not in origin.replicas:
-            return 0
-        return origin.size_bytes
-
-    def _keeps_racks(self, replicas: Sequence[NodeId], old: NodeId, new: NodeId) -> bool:
-        before = {self._racks.get(node) for node in replicas}
-        after = {self._racks.get(node) for node in replicas if node != old} | {self._racks[new]}
-        return len(after) >= len(before)
+def _change(before: PartitionLoad, after: Placed) -> Change | None:
+    if (before.leader, before.replicas) == (after.leader, after.replicas):
+        return None
+    return Change(before=before, leader=after.leader, target=after.replicas)

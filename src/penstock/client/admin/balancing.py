@@ -8,6 +8,7 @@ left half moved.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 
 from penstock.client.admin.balance_plan import BalancePlan, Change, PartitionLoad, plan_balance
@@ -49,6 +50,10 @@ class PlanOutdated(ClientError):
     """Somebody else has changed the replicas of a partition since it was measured."""
 
 
+class PlanGivenUp(ClientError):
+    """Nobody waits for the plan any more."""
+
+
 async def refuse_while_moving(cluster: Cluster) -> None:
     running = await list_reassignments(cluster)
     if running:
@@ -81,9 +86,31 @@ def loads_of(view: ClusterView, rates: Sequence[PartitionRate]) -> list[Partitio
     return found
 
 
-def plan_for(view: ClusterView, rates: Sequence[PartitionRate], *, limit: float) -> BalancePlan:
+async def plan_for(
+    view: ClusterView,
+    rates: Sequence[PartitionRate],
+    *,
+    limit: float,
+    shown: Callable[[float], None] = lambda done: None,
+) -> BalancePlan:
+    """In a thread of its own, which ends soon when this is cancelled. It calls `shown` with the
+    share of the excess that the plan has dealt with.
+    """
     racks = {node: broker.rack for node, broker in sorted(view.brokers.items())}
-    return plan_balance(loads_of(view, rates), racks, limit=limit)
+    given_up = threading.Event()
+
+    def look(done: float) -> None:
+        if given_up.is_set():
+            raise PlanGivenUp
+        shown(done)
+
+    def plan() -> BalancePlan:
+        return plan_balance(loads_of(view, rates), racks, limit=limit, shown=look)
+
+    try:
+        return await asyncio.to_thread(plan)
+    finally:
+        given_up.set()
 
 
 class Execution:
