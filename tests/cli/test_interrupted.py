@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -101,19 +103,43 @@ def test_only_ctrl_c_is_taken_for_ctrl_c() -> None:
         asyncio.run(cancelled())
 
 
-def test_ctrl_c_ends_the_work_and_what_comes_after_it_is_done() -> None:
+@contextmanager
+def handled(number: signal.Signals, how: signal.Handlers | Callable[..., None]) -> Iterator[None]:
+    before = signal.signal(number, how)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_work_and_what_comes_after_it_is_done(number: signal.Signals) -> None:
     async def interrupt() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         await asyncio.Event().wait()
 
     async def interrupted() -> bool:
-        finished = await until_interrupted(interrupt())
+        async with asyncio.timeout(60):
+            finished = await until_interrupted(interrupt())
+        if number == signal.SIGHUP:  # a shell that ends sends another one
+            os.kill(os.getpid(), number)
         await asyncio.sleep(0)
         return finished
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+    by_default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    with handled(number, by_default):
         assert not asyncio.run(interrupted())
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
+        kept = signal.SIG_IGN if number == signal.SIGHUP else by_default
+        assert signal.getsignal(number) is kept
+
+
+def test_what_is_ignored_stays_so_during_the_work() -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0)
+
+    async def finished() -> bool:
+        return await until_interrupted(work())
+
+    with handled(signal.SIGHUP, signal.SIG_IGN):
+        assert asyncio.run(finished())

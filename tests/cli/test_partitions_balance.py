@@ -161,11 +161,26 @@ def test_a_balance_that_is_stopped_says_so_and_leaves_nothing_half_moved(
 def stop_when_something_moves(cluster: Broker) -> None:
     def is_stopped() -> bool:
         try:
-            return bool(run_with_cluster(cluster.bootstrap, stop_all))
+            return bool(run_with_cluster(cluster.bootstrap, stop_all).cancelled)
         except Refused:
             return False
 
     until("something moves and is stopped", is_stopped)
+
+
+def test_stop_removes_the_throttle_of_moves_that_have_ended(run: Run, cluster: Broker) -> None:
+    """Such as those of a balance that was killed."""
+    create(cluster, "left", [[1]])
+    slow = "follower.replication.throttled"
+    at = cluster.bootstrap
+    assert run(f"configs alter --topic left --set {slow}.replicas=0:2", bootstrap=at).status == 0
+    assert run(f"configs alter --broker 2 --set {slow}.rate=2000").status == 0
+    stopped = run("partitions balance --stop")
+    assert (stopped.status, stopped.out) == (0, b"")
+    assert stopped.err == "removed the throttle of broker 2, topic left\n"
+    told = run("partitions reassign --verify --json").json()
+    assert told["throttles_removed"] == []
+    assert run("partitions balance --stop").status == 1, "nothing is left to stop"
 
 
 def test_hot_partitions_and_the_keys_that_heat_them(run: Run, cluster: Broker) -> None:

@@ -15,6 +15,8 @@ from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.connect import BOOTSTRAP, connect
 
 Result = TypeVar("Result")
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RULES = ClusterRules(client_id="penstock-cli")
 
 
@@ -40,8 +42,9 @@ def with_cluster(
 
 
 async def until_interrupted(work: Coroutine[None, None, object]) -> bool:
-    """Does the work; False when Ctrl-C ended it, after which what it began can be brought to an
-    end. A second Ctrl-C ends everything, and so does any other cancellation.
+    """Does the work; False when Ctrl-C, SIGTERM or the end of the terminal ended it, after which
+    what it began can be brought to an end. A second Ctrl-C or SIGTERM ends everything, and so does
+    any other cancellation.
     """
     with _listening() as heard:
         try:
@@ -58,19 +61,40 @@ async def until_interrupted(work: Coroutine[None, None, object]) -> bool:
 
 @contextmanager
 def _listening() -> Iterator[threading.Event]:
-    """Set when Ctrl-C came. asyncio cancels the main task then, and does not say why."""
+    """Set when a signal came that cancels the task. Handlers that others have set stay, and what is
+    ignored, as Ctrl-C in the background of a shell or SIGHUP under nohup, is ignored still.
+    """
     heard = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before):  # ignored, as in the background of a shell
-        yield heard
-        return
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    before = {number: signal.getsignal(number) for number in ENDING}
+    after: dict[signal.Signals, Handler] = {}
+    on_interrupt = before[signal.SIGINT]
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         heard.set()
-        before(number, frame)
+        # asyncio's handler cancels the main task, and does not say why.
+        if callable(on_interrupt):
+            on_interrupt(number, frame)
 
-    signal.signal(signal.SIGINT, interrupted)
+    def ended(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            # Shell and terminal may both send it, and the end under way is not to be cut short.
+            after[signal.SIGHUP] = signal.SIG_IGN
+        elif heard.is_set():
+            raise KeyboardInterrupt
+        heard.set()
+        loop.call_soon_threadsafe(task.cancel)
+
+    if callable(on_interrupt):
+        after[signal.SIGINT] = on_interrupt
+        signal.signal(signal.SIGINT, interrupted)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if before[number] is signal.SIG_DFL:
+            after[number] = signal.SIG_DFL
+            signal.signal(number, ended)
     try:
         yield heard
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in after.items():
+            signal.signal(number, handler)

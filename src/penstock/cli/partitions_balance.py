@@ -9,6 +9,7 @@ from penstock.cli import status
 from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.copy_bar import CopyBar
 from penstock.cli.options import cluster_options
+from penstock.cli.partitions_reassign_show import show_ended
 from penstock.cli.plan_bar import plan_bar
 from penstock.cli.show import listed, print_json, print_table, say
 from penstock.cli.times import parse_duration_ms
@@ -174,10 +175,18 @@ async def _clean_up(execution: Execution) -> None:
 def _stop(bootstrap: str, as_json: bool) -> None:
     stopped = with_cluster(bootstrap, stop_all)
     if as_json:
-        print_json({"cancelled": [{"topic": topic, "partition": p} for topic, p in stopped]})
+        print_json(
+            {
+                "cancelled": [
+                    {"topic": topic, "partition": index} for topic, index in stopped.cancelled
+                ],
+                "throttles_removed": stopped.throttles_removed,
+            }
+        )
         return
-    for place in stopped:
+    for place in stopped.cancelled:
         say(f"cancelled the move of {place}")
+    show_ended(stopped.throttles_removed)
 
 
 def _show(plan: BalancePlan) -> None:

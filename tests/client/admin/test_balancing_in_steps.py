@@ -1,15 +1,30 @@
 """A plan of balance is carried out only where partitions are still as they were measured."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from penstock.client.admin.balance_plan import BalancePlan, Change, PartitionLoad
-from penstock.client.admin.balancing import Execution, MovesRun, PlanOutdated
+from penstock.client.admin.balancing import (
+    Execution,
+    MovesRun,
+    PlanOutdated,
+    Stopped,
+    StoppedElsewhere,
+    stop_all,
+)
 from penstock.client.admin.moving import Followed
-from penstock.client.network.cluster import Cluster
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import AnyReply, Cluster
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.testing import Broker
+from penstock.wire.definition import Message
+from penstock.world.clock import RealClock
+from penstock.world.tcp import TcpNetwork
 from rig.client_cluster import run_with_cluster
 from rig.reassigning import begin, create_on, ongoing, shown, until, until_settled
 
@@ -44,7 +59,13 @@ def plan_of_two() -> BalancePlan:
     )
 
 
-def balance(penstock: Broker, during_first_step: Callable[[], None]) -> list[int]:
+def balance(
+    penstock: Broker,
+    during_first_step: Callable[[], None],
+    *,
+    rate_bytes: int = 50_000_000,
+    before: Callable[[], None] = lambda: None,
+) -> list[int]:
     """The partitions that are done; a step for each."""
     done: list[int] = []
     calls = iter([during_first_step])
@@ -53,7 +74,7 @@ def balance(penstock: Broker, during_first_step: Callable[[], None]) -> list[int
         next(calls, lambda: None)()
 
     async def work(cluster: Cluster) -> None:
-        execution = Execution(cluster, plan_of_two(), rate_bytes=50_000_000, at_once=1, shown=look)
+        execution = Execution(cluster, plan_of_two(), rate_bytes=rate_bytes, at_once=1, shown=look)
         try:
             await execution.run()
         finally:
@@ -61,6 +82,7 @@ def balance(penstock: Broker, during_first_step: Callable[[], None]) -> list[int
             done.extend(place.partition for place in execution.done)
 
     create_on(penstock.nodes[1], "orders", [list(BEFORE)] * 2)
+    before()
     try:
         run_with_cluster(penstock.bootstrap, work)
     finally:
@@ -106,3 +128,45 @@ def test_a_move_of_somebody_else_ends_the_balance_and_goes_on(penstock: Broker) 
         balance(penstock, lambda: begin(penstock.nodes[1], "others", 4))
     assert [one.adding_replicas for one in ongoing(penstock.nodes[1])] == [[4]]
     assert shown(penstock.nodes[1], "orders", 1).replica_nodes == list(BEFORE)
+
+
+class ClusterSeen(Cluster):
+    """Says when it has asked what moves for the first time."""
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self.has_looked = threading.Event()
+
+    async def ask_controller(self, request: Message, reply_type: type[AnyReply]) -> AnyReply:
+        reply = await super().ask_controller(request, reply_type)
+        self.has_looked.set()
+        return reply
+
+
+@THREE_NODES
+def test_a_stop_between_two_steps_waits_for_the_next_one(penstock: Broker) -> None:
+    """The balance goes on only after the stop has looked, and found nothing that moves."""
+    looked = threading.Event()
+    stops: list[Future[Stopped]] = []
+
+    def fill() -> None:
+        for _ in range(50):
+            penstock.produce("orders", [bytes(10_000)], partition=1)
+
+    async def stop() -> Stopped:
+        addresses = parse_addresses(penstock.bootstrap)
+        async with ClusterSeen(TcpNetwork(), RealClock(), addresses) as cluster:
+            cluster.has_looked = looked
+            return await stop_all(cluster)
+
+    def stop_after_the_first() -> None:
+        until_settled(penstock.nodes[1])
+        stops.append(pool.submit(asyncio.run, stop()))
+        assert looked.wait(60)
+
+    with ThreadPoolExecutor() as pool:
+        with pytest.raises(StoppedElsewhere, match="the move of orders-1 was cancelled"):
+            balance(penstock, stop_after_the_first, rate_bytes=2_000, before=fill)
+        [stopped] = [one.result() for one in stops]
+    assert stopped.cancelled == [TopicPartition("orders", 1)]
+    assert ongoing(penstock.nodes[1]) == []

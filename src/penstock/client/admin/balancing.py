@@ -16,6 +16,7 @@ from penstock.client.admin.moving import (
     Followed,
     Stage,
     begin_moves,
+    cancel_moves,
     end_throttles,
     follow_moves,
 )
@@ -34,8 +35,17 @@ from penstock.client.network.repeated import repeated
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 
 LOOK_SECONDS = 0.5
+STEP_WAIT_MS_MAX = 3_000  # longer than a balance takes between two of its steps
+STEP_LOOK_SECONDS = 0.02  # a small partition moves in less time than `LOOK_SECONDS`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    cancelled: list[TopicPartition]
+    throttles_removed: list[str]
 
 
 class MovesRun(ClientError):
@@ -206,24 +216,30 @@ class Execution:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-async def stop_all(cluster: Cluster) -> list[TopicPartition]:
-    """Cancels whatever moves, and removes throttles. Refused if nothing moves, or by the first move
-    that cannot be cancelled; the message says how many others were.
+async def stop_all(cluster: Cluster) -> Stopped:
+    """Cancels whatever moves, and removes throttles. Between two steps of a balance nothing moves,
+    so that it is looked for repeatedly; the balance itself ends when its move is cancelled. Refused
+    if there was nothing to stop and no throttle to remove, or by the first move that cannot be
+    cancelled; the message says how many others were.
     """
-    running = await list_reassignments(cluster)
-    if not running:
+    deadline_ms = cluster.clock.monotonic_ms() + STEP_WAIT_MS_MAX
+    while True:
+        told = await cancel_moves(cluster, await list_reassignments(cluster))
+        if told.cancelled or told.refused or cluster.clock.monotonic_ms() >= deadline_ms:
+            break
+        await asyncio.sleep(STEP_LOOK_SECONDS)
+    topics = (await repeated(cluster, cluster.refresh_all)).topics
+    ended = await end_throttles(cluster, topics)
+    if told.refused:
+        first = told.refused[0]
+        said = first.message or first.code.name
+        count = len(told.cancelled) + len(told.ended) + len(told.refused)
+        counted = f"{len(told.cancelled)} of {count} moves were cancelled"
+        raise Refused(first.code, first.about, f"{said} ({counted})")
+    if not told.cancelled and not ended:
         code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         raise Refused(code, "", "nothing to stop: no partition moves")
-    results = await alter_reassignments(cluster, dict.fromkeys(running, None))
-    await end_throttles(cluster, {place.topic for place in running})
-    cancelled = [place for place, refusal in results.items() if refusal is None]
-    for refusal in results.values():
-        # One that was completed just now has nothing to cancel any more.
-        if refusal is not None and refusal.code != ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
-            said = refusal.message or refusal.code.name
-            counted = f"{len(cancelled)} of {len(results)} moves were cancelled"
-            raise Refused(refusal.code, refusal.about, f"{said} ({counted})")
-    return cancelled
+    return Stopped(cancelled=told.cancelled, throttles_removed=ended)
 
 
 def _listed(nodes: Sequence[NodeId]) -> str:
