@@ -63,6 +63,11 @@ json_lines_option = click.option(
 )
 
 
+ignore_room_option = click.option(
+    "--ignore-room", is_flag=True, help="Also if copies do not fit on the disks of brokers."
+)
+
+
 def cluster_options(command: Command) -> Command:
     """`--bootstrap` and `--json`, as every command that asks a cluster has them."""
     return bootstrap_option(json_option(command))

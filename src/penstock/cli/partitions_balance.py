@@ -8,7 +8,7 @@ import click
 from penstock.cli import status
 from penstock.cli.connect import until_interrupted, with_cluster
 from penstock.cli.copy_bar import CopyBar
-from penstock.cli.options import cluster_options
+from penstock.cli.options import cluster_options, ignore_room_option
 from penstock.cli.partitions_reassign_show import show_ended
 from penstock.cli.plan_bar import plan_bar
 from penstock.cli.show import listed, print_json, print_table, say
@@ -25,6 +25,7 @@ from penstock.client.admin.balancing import (
     refuse_while_moving,
     stop_all,
 )
+from penstock.client.admin.disk_room import NoRoom, find_no_room
 from penstock.client.admin.moving import Followed
 from penstock.client.admin.partition_rates import measure_rates
 from penstock.client.network.cluster import Cluster
@@ -82,6 +83,7 @@ for_option = click.option(
     metavar="N",
     help="Copy so many partitions in one step.",
 )
+@ignore_room_option
 @click.option("--dry-run", is_flag=True, help="Show the plan, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--stop", is_flag=True, help="Cancel what moves, also for a balance that runs.")
@@ -91,6 +93,7 @@ def balance(
     limit: float,
     rate_bytes: int,
     at_once: int,
+    ignore_room: bool,
     dry_run: bool,
     yes: bool,
     stop: bool,
@@ -109,16 +112,19 @@ def balance(
     if as_json and not (yes or dry_run):
         raise click.UsageError("with --json nobody can be asked: give --yes or --dry-run")
 
-    async def measure(cluster: Cluster) -> BalancePlan:
+    async def measure(cluster: Cluster) -> tuple[BalancePlan, NoRoom | None]:
         await refuse_while_moving(cluster)
         say(f"measuring for {seconds:g} s", err=True)
         rates = await measure_rates(cluster, seconds=seconds)
         with plan_bar() as shown:
-            return await plan_for(cluster.view, rates, limit=limit, shown=shown)
+            plan = await plan_for(cluster.view, rates, limit=limit, shown=shown)
+        return plan, await find_no_room(cluster, plan.added_bytes)
 
-    plan = with_cluster(bootstrap, measure)
+    plan, no_room = with_cluster(bootstrap, measure)
     if not as_json:
         _show(plan)
+    if no_room is not None and not ignore_room:
+        raise no_room
     done: Sequence[TopicPartition] = ()
     whole = True
     if plan.changes and not dry_run:

@@ -10,7 +10,7 @@ import click
 from penstock.cli import status
 from penstock.cli.connect import with_cluster
 from penstock.cli.groups_scope import partitions_in, topics_option
-from penstock.cli.options import cluster_options
+from penstock.cli.options import cluster_options, ignore_room_option
 from penstock.cli.partitions_reassign_show import (
     move_value,
     new_directory_value,
@@ -29,6 +29,7 @@ from penstock.client.admin.directory_moves import (
     locate,
     throttle_directories,
 )
+from penstock.client.admin.disk_room import added_bytes, find_no_room
 from penstock.client.admin.moving import (
     Cancelled,
     begin_moves,
@@ -165,6 +166,7 @@ def brokers_option(
     metavar="BYTES",
     help="Copy at most so many bytes a second between the directories of a broker.",
 )
+@ignore_room_option
 @click.option("--dry-run", is_flag=True, help="Show the moves, and begin none.")
 @click.option("--verify", is_flag=True, help="Show how far the moves are; end their throttle.")
 @click.option("--cancel", is_flag=True, help="Bring what moves back to where it was.")
@@ -178,6 +180,7 @@ def reassign(
     drain: tuple[NodeId, ...],
     rate_bytes: int | None,
     directory_rate_bytes: int | None,
+    ignore_room: bool,
     dry_run: bool,
     verify: bool,
     cancel: bool,
@@ -226,6 +229,7 @@ def reassign(
             bootstrap,
             rate_bytes=rate_bytes,
             directory_rate_bytes=directory_rate_bytes,
+            ignore_room=ignore_room,
             dry_run=dry_run,
             watch=watch,
             as_json=as_json,
@@ -238,6 +242,7 @@ def _begin(
     *,
     rate_bytes: int | None,
     directory_rate_bytes: int | None,
+    ignore_room: bool,
     dry_run: bool,
     watch: bool,
     as_json: bool,
@@ -253,6 +258,9 @@ def _begin(
         running = await list_reassignments(cluster)
         moves = moves_to(cluster.view, targets, running)
         sizes = await replica_sizes(cluster, {move.partition: move.brokers for move in moves})
+        no_room = await find_no_room(cluster, added_bytes(moves, sizes))
+        if no_room is not None and not ignore_room:
+            raise no_room
         size_bytes = {
             move.partition: max(sizes.get(move.partition, {}).values(), default=0) * len(move.added)
             for move in moves

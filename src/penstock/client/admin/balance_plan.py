@@ -100,6 +100,15 @@ class BalancePlan:
         return sum(change.copied_bytes for change in self.changes)
 
     @property
+    def added_bytes(self) -> dict[NodeId, int]:
+        """What each broker gets by copies."""
+        found: dict[NodeId, int] = {}
+        for change in self.changes:
+            for node in change.added:
+                found[node] = found.get(node, 0) + change.before.size_bytes
+        return found
+
+    @property
     def mean(self) -> float:
         return sum(self.loads_before.values()) / len(self.loads_before)
 
