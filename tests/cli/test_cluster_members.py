@@ -174,6 +174,25 @@ def test_the_last_voter_is_not_removed(run: Run, penstock: Broker) -> None:
 
 
 @pytest.mark.penstock(nodes=3)
+def test_a_voter_whose_removal_would_leave_no_majority_stays_without_force(
+    run: Run, penstock: Broker
+) -> None:
+    penstock.kill(3)
+
+    def said() -> str:
+        return run("cluster remove-controller 2 --directory-id AAAAAAAAAAAAAAAAAAAAAQ").err
+
+    run("cluster quorum", bootstrap=penstock.nodes[1])
+    until("controller 3 is seen to be dead", lambda: "must stay" in said())
+    refusal = refused(run, "cluster remove-controller 2", penstock)
+    assert refusal.startswith("penstock: controller 2 must stay: without it 1,3 vote, of which 3")
+    forced = "cluster remove-controller 2 --force --directory-id AAAAAAAAAAAAAAAAAAAAAQ"
+    assert "is no voter with this directory id" in run(forced).err, "only the leader refuses it"
+    assert run("cluster remove-controller 3").status == 0, "the dead one"
+    assert run("cluster remove-controller 2").status == 0
+
+
+@pytest.mark.penstock(nodes=3)
 def test_a_controller_is_removed_and_added_again_with_json(run: Run, penstock: Broker) -> None:
     quorum = run("cluster quorum --json", bootstrap=penstock.nodes[1]).json()
     [directory_id] = [one["directory_id"] for one in quorum["voters"] if one["id"] == 3]

@@ -1,5 +1,6 @@
 """`penstock cluster`: unregister, add-controller, remove-controller, upgrade."""
 
+import asyncio
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from penstock.client.admin.membership import (
     upgrade_features,
 )
 from penstock.client.admin.quorum import describe_quorum
+from penstock.client.admin.quorum_guard import majority_lost
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.log.directory import read_identity
@@ -29,6 +31,8 @@ from penstock.world.disk import RealDisk
 from penstock.world.ports import Address
 from penstock.world.properties import read_properties
 from penstock.world.tcp import TcpNetwork
+
+HEARD_MS_MAX = 3_000
 
 controllers_option = click.option(
     "--bootstrap-controller",
@@ -112,16 +116,21 @@ def add_controller(
 @click.option(
     "--directory-id", metavar="ID", help="Only the voter with this directory.  [default: any]"
 )
+@click.option("--force", is_flag=True, help="Also if most of the others do not live.")
 @controllers_option
 @cluster_options
 def remove_controller(
     controller: int,
     directory_id: str | None,
+    force: bool,
     controllers: str | None,
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Remove a controller from the voters. It need not run; if it does, it observes on."""
+    """Remove a controller from the voters. It need not run; if it does, it observes on.
+
+    Most of the voters that are left must live: without them nothing can be changed any more.
+    """
     node = NodeId(controller)
     wanted = None if directory_id is None else _directory_id(directory_id)
 
@@ -135,6 +144,8 @@ def remove_controller(
             raise Refused(
                 ErrorCode.VOTER_NOT_FOUND, "", f"controller {node} does not vote, only {known} do"
             )
+        if not force:
+            await _refuse_lost_majority(cluster, node, at_controllers=at_controllers)
         chosen = wanted or found or bytes(16)  # voters that are fixed have none: the leader says so
         await remove_voter(cluster, node, chosen, at_controllers=at_controllers)
         return chosen
@@ -170,6 +181,19 @@ def upgrade(pairs: tuple[str, ...], dry_run: bool, bootstrap: str, as_json: bool
         return
     for name, level in levels.items():
         say(f"{name} {'could be raised to' if dry_run else 'has'} level {level}")
+
+
+async def _refuse_lost_majority(cluster: Cluster, node: NodeId, *, at_controllers: bool) -> None:
+    """A leader that was just elected has yet to hear of the others: they are given some time."""
+    deadline_ms = cluster.clock.monotonic_ms() + HEARD_MS_MAX
+    while True:
+        quorum = await describe_quorum(cluster, at_controllers=at_controllers)
+        lost = majority_lost(quorum, node)
+        if lost is None:
+            return
+        if cluster.clock.monotonic_ms() >= deadline_ms:
+            raise lost
+        await asyncio.sleep(cluster.rules.backoff_ms / 1000)
 
 
 async def _held_by(cluster: Cluster, node: NodeId) -> list[TopicPartition]:
