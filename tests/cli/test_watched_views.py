@@ -25,6 +25,7 @@ VIEWS = (
     "cluster describe --interval 0.2",
     "cluster quorum --interval 0.2",
     "cluster log-dirs --interval 0.2",
+    "cluster features --interval 0.2",
     "partitions hot --for 1s",
 )
 # A line that each view of a quiet node has.
@@ -32,6 +33,7 @@ LINES = {
     "describe": "feature",
     "quorum": "leader 1",
     "log-dirs": "online",
+    "features": "kraft.version",
     "hot": "nothing was written or read",
 }
 

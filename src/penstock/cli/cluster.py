@@ -16,7 +16,6 @@ from penstock.cli.cluster_members import (
     upgrade,
 )
 from penstock.cli.command_group import CommandGroup
-from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
 from penstock.cli.watch import show_view, watch_options
@@ -113,31 +112,52 @@ def quorum(
 
 @cluster.command()
 @controllers_option
+@watch_options
 @cluster_options
-def features(controllers: str | None, bootstrap: str, as_json: bool) -> None:
+def features(
+    controllers: str | None, watch: bool, seconds: float, bootstrap: str, as_json: bool
+) -> None:
     """List the features: the level that the cluster uses, and those that a node supports."""
 
     async def work(cluster: Cluster) -> Features:
-        if controllers is None:
-            await cluster.refresh(())
-        else:
+        if controllers is not None:
             await cluster.refresh_controllers()
-        return cluster.features
+        return await ask_features(cluster)
 
-    told = with_cluster(controllers or bootstrap, work)
-    names = sorted({*told.levels, *told.supported})
-    if as_json:
-        print_json(
-            {
-                "epoch": told.epoch,
-                "features": [_feature_value(told, name) for name in names],
-            }
-        )
-        return
+    def show(told: Features) -> None:
+        if as_json:
+            print_json(_features_value(told), in_line=watch)
+        else:
+            _show_features(told)
+
+    show_view(
+        controllers or bootstrap,
+        work,
+        show,
+        every_seconds=seconds if watch else None,
+        redrawn=not as_json,
+    )
+
+
+def _features_value(told: Features) -> dict[str, object]:
+    return {
+        "epoch": told.epoch,
+        "features": [_feature_value(told, name) for name in _feature_names(told)],
+    }
+
+
+def _show_features(told: Features) -> None:
     print_table(
         ("feature", "level", "lowest supported", "highest supported"),
-        (tuple(map(_or_dash, _feature_value(told, name).values())) for name in names),
+        (
+            tuple(map(_or_dash, _feature_value(told, name).values()))
+            for name in _feature_names(told)
+        ),
     )
+
+
+def _feature_names(told: Features) -> list[str]:
+    return sorted({*told.levels, *told.supported})
 
 
 def _show_quorum(described: Quorum) -> None:
