@@ -11,9 +11,12 @@ import pytest
 
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.authorized_operations import NOT_ASKED_FOR
+from penstock.model.error import ErrorCode
 from penstock.security.acl.words import AclOperation as O
 from penstock.security.acl.words import ResourceType
 from penstock.wire.api import ApiKey
+from penstock.wire.messages.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from rig.guarded_controller import guarded_controller
 from rig.rights_matrix import CLOSED, SERVED, Guarded, Right, Subject, entries, requests_about
 
@@ -150,3 +153,26 @@ def test_a_principal_with_the_right_is_served(controller: Guarded, api: AnyApi) 
     controller.grant_only(entries(NEEDS[api.key], name=MISSING.name))
     found = answers(controller, api)
     assert set(map(tuple, found.values())) == {(SERVED,)}, found
+
+
+@pytest.mark.parametrize(
+    ("others", "seen"),
+    [([], {O.ALTER, O.DESCRIBE}), ([O.CREATE], {O.ALTER, O.DESCRIBE, O.CREATE})],
+    ids=["alter", "alter and create"],
+)
+def test_the_operations_on_the_cluster_are_those_of_the_client(
+    controller: Guarded, others: list[O], seen: set[O]
+) -> None:
+    controller.grant_only(entries([*OF_ADMINISTRATORS, *((one, CLUSTER) for one in others)]))
+    talk = controller.dialogue("alice")
+    try:
+        asked = DescribeClusterRequest(
+            endpoint_type=CONTROLLERS, include_cluster_authorized_operations=True
+        )
+        reply = talk.exchange(asked, version=1)
+        assert reply.error_code == ErrorCode.NONE
+        assert reply.cluster_authorized_operations == sum(1 << operation for operation in seen)
+        asked.include_cluster_authorized_operations = False
+        assert talk.exchange(asked, version=1).cluster_authorized_operations == NOT_ASKED_FOR
+    finally:
+        talk.close()

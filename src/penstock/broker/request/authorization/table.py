@@ -188,5 +188,9 @@ RULES: Mapping[ApiKey, Rule] = MappingProxyType(
 # Where the listeners of controllers differ: what is fetched there is the metadata log, and the
 # controllers are for administrators to know (KIP-919).
 RULES_OF_CONTROLLERS: Mapping[ApiKey, Rule] = MappingProxyType(
-    {**RULES, ApiKey.FETCH: OF_NODES, ApiKey.DESCRIBE_CLUSTER: OF_ADMINISTRATORS}
+    {
+        **RULES,
+        ApiKey.FETCH: OF_NODES,
+        ApiKey.DESCRIBE_CLUSTER: then(OF_ADMINISTRATORS, topics.describe_cluster),
+    }
 )
