@@ -19,6 +19,7 @@ from penstock.log.offset_index import without_reserve
 from penstock.log.producer_snapshot import decode_snapshot
 from penstock.log.scan import whole_batches
 from penstock.metadata.records import UnreadableMetadata, decode_record
+from penstock.metadata.redaction import redacted
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, id_text
 from penstock.model.offset import Offset
@@ -140,7 +141,7 @@ def _record_row(record: Record, batch: BatchView, *, is_metadata: bool) -> Row:
     elif is_metadata and record.value is not None:
         # One of a newer version is shown as its bytes.
         with suppress(UnreadableMetadata):
-            value = repr(decode_record(record.value))
+            value = repr(redacted(decode_record(record.value)))
     headers = ", ".join(f"{name}={_shown(content)}" for name, content in record.headers)
     return (record.offset, record.timestamp_ms, key, value, headers)
 
