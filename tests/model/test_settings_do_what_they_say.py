@@ -18,7 +18,9 @@ NAMES_IN_CLUSTER = {
 # Read by properties of BrokerSettings, in the terms of the listeners that they describe, and by
 # `cluster_node`; the size of a segment by another name; and the bounds of what a group may set for
 # itself. Whether an election may be unclean is read from the metadata, by its name.
+# Providers are declared in what other settings are read from.
 READ_WITHIN = {
+    "config.providers",
     "controller.listener.names",
     "controller.quorum.bootstrap.servers",
     "controller.quorum.voters",

@@ -27,7 +27,9 @@ DEFAULT = 5
 SEEN_WITHIN_S = 60
 HERE = Standpoint(metadata=Image(), static=parse_broker(NO_RETENTION_ROUND), node_id=NodeId(1))
 # A listener cannot be changed here without a restart; new files of keys need no change of settings.
+# Placeholders are those of a node's own file, which is read at its start.
 AT_START_HERE = {
+    "config.providers",
     "listeners",
     "listener.security.protocol.map",
     "sasl.enabled.mechanisms",

@@ -28,6 +28,7 @@ from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.cluster_node import Role, cluster_node
 from penstock.node.endpoints import controller_endpoint
 from penstock.world.disk import RealDisk
+from penstock.world.placeholders import resolved_settings
 from penstock.world.ports import Address
 from penstock.world.properties import read_properties
 from penstock.world.tcp import TcpNetwork
@@ -213,7 +214,7 @@ def _counted(places: list[TopicPartition]) -> str:
 
 def _voter_of(config: Path, data: str) -> NewVoter:
     """What a controller says of itself, by its settings and the directory of its metadata."""
-    settings = parse_broker(read_properties(config))
+    settings = parse_broker(resolved_settings(read_properties(config)))
     node = cluster_node(settings, settings.node_id)
     if not node.is_controller:
         raise StorageError(f"{config}: node {node.node_id} is no controller: see process.roles")

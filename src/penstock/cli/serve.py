@@ -38,6 +38,7 @@ from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
 from penstock.world.event_log import tell
+from penstock.world.placeholders import resolved_settings
 from penstock.world.properties import read_properties
 from penstock.world.real import real_world
 
@@ -209,9 +210,11 @@ def read_settings(
     assignments: tuple[str, ...],
     metrics: str | None = None,
 ) -> BrokerSettings:
-    """The file, then --set, then --listen and --metrics, each stronger than the one before."""
+    """The file, then --set, then --listen and --metrics, each stronger than the one before. What
+    placeholders in the first two stand for is read now, and not again.
+    """
     from_file = {} if config is None else read_properties(config)
-    values = {**from_file, **parse_settings(assignments, option="--set")}
+    values = resolved_settings({**from_file, **parse_settings(assignments, option="--set")})
     if metrics is not None:
         values[METRICS_SETTING] = metrics
     if listen is not None:

@@ -28,6 +28,7 @@ from penstock.node.directory_owners import ForeignDirectory, cluster_of
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
 from penstock.world.errors import DiskError
+from penstock.world.placeholders import resolved_settings
 from penstock.world.ports import Disk
 from penstock.world.properties import read_properties
 
@@ -69,7 +70,7 @@ def info(data: str, config: Path | None, as_json: bool) -> None:
     if config is None:
         owners = _found_below(disk, data)
     else:
-        settings = parse_broker(read_properties(config))
+        settings = parse_broker(resolved_settings(read_properties(config)))
         metadata_directory, log_dirs = directories_of(settings, data)
         owners = _looked_into(disk, dict.fromkeys((metadata_directory, *log_dirs)), problems)
         try:

@@ -32,6 +32,7 @@ from penstock.wire.messages.metadata_records.user_scram_credential import UserSc
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
+from penstock.world.placeholders import resolved_settings
 from penstock.world.properties import read_properties
 from penstock.world.tcp import TcpNetwork
 
@@ -114,7 +115,7 @@ def format_storage(
     if config is not None and node_id is not None:
         raise StorageError("--node-id: the node's id is that of --config")
     alone = {"node.id": str(1 if node_id is None else node_id)}
-    settings = parse_broker(alone if config is None else read_properties(config))
+    settings = parse_broker(alone if config is None else resolved_settings(read_properties(config)))
     node = cluster_node(settings, settings.node_id)
     refuse_way_to_begin(node, [standalone, no_initial_controllers, initial_controllers is not None])
     voters: tuple[DirectoryVoter, ...] = ()

@@ -21,6 +21,7 @@ from penstock.model.settings.authorization import (
     AUTHORIZATION_SETTINGS,
     AuthorizationSettings,
 )
+from penstock.model.settings.config_providers import is_of_config_provider
 from penstock.model.settings.delegation_tokens import (
     DELEGATION_TOKEN_SETTINGS,
     DelegationTokenSettings,
@@ -174,6 +175,13 @@ class BrokerSettings:
         T.STRING,
         any_text,
         "Where the metadata log is stored; else the first of log.dirs.",
+    )
+    config_providers: tuple[str, ...] = declare(
+        (),
+        T.LIST,
+        items,
+        "Providers of what ${NAME:...} stands for in the file of settings, each with its"
+        " config.providers.NAME.class; env, file and directory are there without.",
     )
     penstock_metrics_address: HostPort | None = declare(
         None,
@@ -583,6 +591,7 @@ def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
         for name in sorted(settings.given)
         if (name not in BROKER_SETTINGS or not BROKER_SETTINGS[name].effective)
         and not _is_of_listener(name, settings)
+        and not is_of_config_provider(name)
     )
 
 
@@ -614,7 +623,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         if gone is not None:
             retired[name] = gone
             continue
-        if setting is None and not name.startswith(LISTENER_PREFIX):
+        if setting is None and not (name.startswith(LISTENER_PREFIX) or is_of_config_provider(name)):
             refusal = UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
             if refusal.is_likely_typo:
                 raise refusal

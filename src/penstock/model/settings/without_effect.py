@@ -44,7 +44,6 @@ alter.log.dirs.replication.quota.window.size.seconds int 1
 background.threads int 10 cluster-wide
 broker.id int -1
 client.quota.callback.class class -
-config.providers list "" cluster-wide
 controller.performance.always.log.threshold.ms long 2000 internal
 controller.performance.sample.period.ms long 60000 internal
 controller.quorum.fetch.max.bytes int 1048576
