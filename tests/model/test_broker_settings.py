@@ -71,9 +71,10 @@ def test_names_that_nobody_knows_are_listed_and_ignored() -> None:
     assert without_effect(settings) == ()
 
 
-def test_a_setting_of_one_listener_is_known_without_effect() -> None:
+def test_a_setting_of_a_listener_that_other_nodes_have_is_known_without_effect() -> None:
     name = "listener.name.internal.ssl.keystore.location"
-    assert without_effect(parse_broker({name: "/x"})) == (name,)
+    protocols = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:SSL"}
+    assert without_effect(parse_broker({name: "/x", **protocols})) == (name,)
 
 
 def test_the_old_name_of_the_node_id_still_counts() -> None:

@@ -57,7 +57,9 @@ CLIENT_METRICS = """\
 
 """
 NO_EFFECT = """\
-Nodes accept these so that existing files work, and name those that were set when they start.
+Nodes accept these so that existing files work, and name those that were set when they start. Of the
+classes that check or log in clients, only those that Apache Kafka itself brings are accepted: no
+class is loaded, and to ignore one would let in whom it keeps out.
 
 """
 NO_LONGER = """\

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from penstock.broker.network.entrance import Entrance
 from penstock.broker.network.tls_entrance import TlsEntrance
-from penstock.model.settings.broker import listener_prefix
 from penstock.model.settings.listener import SecurityProtocol
+from penstock.model.settings.of_listener import listener_prefix
 from penstock.model.settings.setting import InvalidSetting
 from penstock.model.settings.tls import ClientAuth, TlsSettings
 from penstock.node.config import NodeConfig

@@ -4,6 +4,7 @@ They are settings of the broker like any other (`BrokerSettings.authorization` h
 two belong to Kafka's authorizer, which its list of settings does not show.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -16,6 +17,7 @@ from penstock.model.settings.setting import (
     declared,
 )
 
+_JOINED = re.compile(r",\s*User:")  # in no name that a certificate or a user would have
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -33,6 +35,10 @@ def principals(text: str) -> tuple[str, ...]:
         kind, separator, name = principal.partition(":")
         if not kind or not separator or not name:
             raise ValueError(f"Expected principals such as User:alice;User:bob, not {principal}")
+        if _JOINED.search(name) is not None:
+            raise ValueError(
+                f"Principals are separated by semicolons: {_JOINED.sub(';User:', principal)}"
+            )
     return found
 
 

@@ -43,6 +43,11 @@ from penstock.model.settings.listener import (
     voters,
     web_address,
 )
+from penstock.model.settings.of_listener import (
+    SLIPS,
+    listener_prefix,
+    refuse_unknown_of_listeners,
+)
 from penstock.model.settings.replication import REPLICATION_SETTINGS, ReplicationSettings
 from penstock.model.settings.retired import RetiredSetting, refuse_retired, retired_setting
 from penstock.model.settings.sasl import (
@@ -54,6 +59,7 @@ from penstock.model.settings.sasl import (
     parse_sasl,
     sasl_values,
 )
+from penstock.model.settings.security_classes import refuse_custom_classes
 from penstock.model.settings.setting import (
     DOUBLE_MAX,
     INT_MAX,
@@ -84,7 +90,6 @@ from penstock.model.settings.without_effect import KNOWN_WITHOUT_EFFECT
 
 T = SettingType
 DYNAMIC = Change.CLUSTER_WIDE
-LISTENER_PREFIX = "listener.name."  # settings of one listener alone
 CONTROLLER_LISTENER_NEEDED = (
     "process.roles needs the name of the controllers' listener, such as CONTROLLER"
 )
@@ -534,11 +539,6 @@ class BrokerSettings:
         return parse_tls(values)
 
 
-def listener_prefix(listener: str) -> str:
-    """What the names of settings of one listener begin with, as in Kafka."""
-    return f"{LISTENER_PREFIX}{listener.lower()}."
-
-
 USED_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(BrokerSettings))
 _PARTS = (
     KNOWN_WITHOUT_EFFECT,
@@ -563,8 +563,12 @@ def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
     name is that of a setting but for a letter or two.
     """
     refuse_retired(values)
+    refuse_custom_classes(values)
     settings = _parse(values)
     _check(settings)
+    refuse_unknown_of_listeners(
+        values, listeners=_known_listeners(settings), known=BROKER_SETTINGS.keys()
+    )
     return settings
 
 
@@ -605,6 +609,19 @@ def _is_of_listener(name: str, settings: BrokerSettings) -> bool:
     )
 
 
+def _known_listeners(settings: BrokerSettings) -> set[str]:
+    """All that a node is told of. It may lack some of them: brokers and controllers share files."""
+    names = {address.listener for address in settings.listeners}
+    names.update(settings.controller_listener_names)
+    if settings.inter_broker_listener_name is not None:
+        names.add(settings.inter_broker_listener_name)
+    if "security.inter.broker.protocol" in settings.given:
+        names.add(settings.security_inter_broker_protocol)
+    if "listener.security.protocol.map" in settings.given:
+        names.update(settings.listener_security_protocol_map)
+    return names
+
+
 def _parse(values: Mapping[str, str]) -> BrokerSettings:
     parsed: dict[str, Any] = {}
     of_replication: dict[str, Any] = {}
@@ -623,7 +640,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         if gone is not None:
             retired[name] = gone
             continue
-        if setting is None and not (name.startswith(LISTENER_PREFIX) or is_of_config_provider(name)):
+        if setting is None and not (name.startswith(SLIPS) or is_of_config_provider(name)):
             refusal = UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
             if refusal.is_likely_typo:
                 raise refusal

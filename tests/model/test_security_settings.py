@@ -1,0 +1,134 @@
+"""Security settings that mean something else than they seem to say are refused in one line."""
+
+import pytest
+
+from penstock.model.settings.broker import parse_broker
+from penstock.model.settings.setting import InvalidSetting
+
+
+@pytest.mark.parametrize("text", ["User:a,User:b", "User:c;User:a, User:b", "User:CN=a,User:b"])
+def test_super_users_are_separated_by_semicolons(text: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"super\.users: .*semicolons: User:\S+;User:b"):
+        parse_broker({"super.users": text})
+
+
+def test_the_name_of_a_super_user_may_hold_commas() -> None:
+    settings = parse_broker({"super.users": "User:CN=a,OU=User,O=x;User:b"})
+    assert settings.authorization.super_users == ("User:CN=a,OU=User,O=x", "User:b")
+
+
+LISTENERS = {
+    "listeners": "EXTERNAL://h:1,CONTROLLER://h:2",
+    "listener.security.protocol.map": "EXTERNAL:SASL_SSL,CONTROLLER:SSL,REPLICATION-9091:SSL",
+    "controller.listener.names": "CONTROLLER",
+}
+JAAS = "sasl.jaas.config"
+HANDLER = "sasl.server.callback.handler.class"
+KAFKAS = "org.apache.kafka.common.security."
+OF_TOKENS = f"{KAFKAS}oauthbearer.OAuthBearerValidatorCallbackHandler"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "external.ssl.client.auth",
+        "external.ssl.protocol",
+        "external.sasl.enabled.mechanisms",
+        "external.plain.sasl.jaas.config",
+        "external.scram-sha-512.sasl.jaas.config",
+        "external.gssapi.sasl.jaas.config",
+        "external.oauthbearer.connections.max.reauth.ms",
+        "external.oauthbearer.sasl.oauthbearer.jwks.endpoint.url",
+        "external.sasl.kerberos.service.name",
+        "external.max.connections",
+        "external.socket.send.buffer.bytes",
+        "controller.ssl.client.auth",
+        "replication-9091.ssl.client.auth",
+    ],
+)
+def test_settings_of_a_listener_are_accepted(name: str) -> None:
+    texts = {"ssl.client.auth": "required", "max.reauth.ms": "1"}
+    text = next((text for end, text in texts.items() if name.endswith(end)), "PLAIN")
+    given = {**LISTENERS, f"listener.name.{name}": text}
+    assert parse_broker(given).given[f"listener.name.{name}"] == text
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("controller.ssl.client.auht", "did you mean listener.name.controller.ssl.client.auth?"),
+        ("CONTROLLER.ssl.client.auth", "did you mean listener.name.controller.ssl.client.auth?"),
+        ("external.SSL.client.auth", "did you mean listener.name.external.ssl.client.auth?"),
+        (
+            "controler.ssl.client.auth",
+            "no listener has this name: there is CONTROLLER, EXTERNAL, REPLICATION-9091;"
+            " did you mean listener.name.controller.ssl.client.auth?",
+        ),
+        ("x.y", "no listener has this name: there is CONTROLLER, EXTERNAL, REPLICATION-9091)"),
+        ("external", "no listener has this name"),
+        ("external.", "no listener has such a setting"),
+        (f"external.plian.{JAAS}", f"did you mean listener.name.external.plain.{JAAS}?"),
+        (f"external.PLAIN.{JAAS}", f"did you mean listener.name.external.plain.{JAAS}?"),
+        ("external.plain.ssl.client.auth", "did you mean listener.name.external.ssl.client.auth?"),
+        ("external.super.users", "no listener has such a setting"),
+        ("ssl.client.auth", "no listener has this name"),
+    ],
+)
+def test_a_slip_in_the_name_of_a_setting_of_a_listener_is_refused(name: str, right: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        parse_broker({**LISTENERS, f"listener.name.{name}": "s3cret"})
+    assert f"Unknown broker config name: listener.name.{name} (" in str(refused.value)
+    assert right in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("prefix", ["listener.names", "listeners.name", "listener.nmae"])
+def test_a_slip_before_the_name_of_a_listener_is_refused(prefix: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"listener\.name\.external\.ssl\.client\.auth"):
+        parse_broker({**LISTENERS, f"{prefix}.external.ssl.client.auth": "required"})
+
+
+def test_a_listener_of_another_protocol_than_the_one_that_is_set_is_refused() -> None:
+    given = {"listeners": "SASL_SSL://h:1", "listener.name.ssl.ssl.client.auth": "required"}
+    with pytest.raises(InvalidSetting, match="there is SASL_SSL"):
+        parse_broker(given)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "principal.builder.class",
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.jwt.validator.class",
+        HANDLER,
+        "security.providers",
+        "ssl.engine.factory.class",
+        "listener.name.external.principal.builder.class",
+        f"listener.name.external.plain.{HANDLER}",
+        "listener.name.external.oauthbearer.sasl.login.callback.handler.class",
+    ],
+)
+def test_a_class_that_would_check_clients_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"com\.example\.Own for .* No class is loaded here"):
+        parse_broker({**LISTENERS, name: "com.example.Own"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("principal.builder.class", f"{KAFKAS}authenticator.DefaultKafkaPrincipalBuilder"),
+        ("sasl.oauthbearer.jwt.validator.class", f"{KAFKAS}oauthbearer.DefaultJwtValidator"),
+        ("sasl.oauthbearer.jwt.retriever.class", f"{KAFKAS}oauthbearer.DefaultJwtRetriever"),
+        (f"listener.name.external.oauthbearer.{HANDLER}", OF_TOKENS),
+        ("ssl.engine.factory.class", f" {KAFKAS}ssl.DefaultSslEngineFactory "),
+        (HANDLER, ""),
+        ("security.providers", ""),
+    ],
+)
+def test_classes_of_apache_kafka_that_do_what_is_done_here_are_accepted(
+    name: str, text: str
+) -> None:
+    parse_broker({**LISTENERS, name: text})
