@@ -192,3 +192,61 @@ def test_an_issuer_whose_answer_breaks_off_is_asked_again(
             reading.cancel()
 
     asyncio.run(scenario())
+
+
+def test_an_issuer_whose_answer_does_not_end_is_asked_again(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("penstock.node.token_keys.READ_TIMEOUT_MS", 100)
+
+    async def scenario() -> None:
+        silent = await asyncio.start_server(never_answering, "127.0.0.1", 0)
+        async with silent:
+            keys = source(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/keys")
+            reading = asyncio.create_task(keys.run())
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    while caplog.text.count("no answer within 100 ms") < 2:
+                        assert not reading.done(), reading
+                        await asyncio.sleep(0.01)
+            finally:
+                reading.cancel()
+
+    asyncio.run(scenario())
+
+
+async def never_answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    while not writer.is_closing():
+        writer.write(b"x")
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("http://issuer.invalid/keys?key=s3cret", True),
+        ("http://0.0.0.0:1/keys", True),
+        ("https://127.0.0.1:1/keys", False),
+        ("http://127.0.0.1:1/keys", False),
+        ("http://[::1]:1/keys", False),
+        ("http://localhost:1/keys", False),
+        ("file:///nowhere/keys", False),
+    ],
+)
+def test_keys_that_come_without_tls_from_elsewhere_are_warned_of_once(
+    url: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        reading = asyncio.create_task(source(url).run())
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while caplog.text.count("keys of tokens not read") < 2:
+                    assert not reading.done(), reading
+                    await asyncio.sleep(0.01)
+        finally:
+            reading.cancel()
+
+    asyncio.run(scenario())
+    assert caplog.text.count("keys of tokens come without TLS") == int(warned)
+    assert "s3cret" not in caplog.text

@@ -21,6 +21,7 @@ from penstock.world.web import read_address
 SETTING = "penstock.metrics.address"
 ANY_INTERFACE = ("0.0.0.0", "::")
 METRICS_BYTES_MAX = 64 * 2**20
+METRICS_TIMEOUT_MS = 60_000
 INFO = re.compile(rb"^penstock_node_info\{([^}]*)\}", re.MULTILINE)
 OPEN = re.compile(rb"^process_open_fds ([0-9.e+]+)$", re.MULTILINE)
 LIMIT = re.compile(rb"^process_max_fds ([0-9.e+]+)$", re.MULTILINE)
@@ -51,7 +52,7 @@ async def metrics_page(address: Address, node_id: NodeId, *, cluster_id: str | N
     """ClientError also where another node answers than the one that is asked for."""
     url = f"http://{address}/metrics"
     try:
-        page = await read_address(url, bytes_max=METRICS_BYTES_MAX)
+        page = await read_address(url, bytes_max=METRICS_BYTES_MAX, timeout_ms=METRICS_TIMEOUT_MS)
     except NetworkError as error:
         raise ClientError(f"{url}: {error}") from error
     info = INFO.search(page)

@@ -6,6 +6,7 @@ could be read count.
 """
 
 import asyncio
+import ipaddress
 import logging
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ BACKOFF_MS_MIN = 100
 BACKOFF_MS_MAX = 10_000
 # A token with an invented key must not make this node ask again and again.
 INTERVAL_MS_MIN = 10_000
+READ_TIMEOUT_MS = 20_000
 
 
 class TokenKeySource:
@@ -64,6 +66,12 @@ class TokenKeySource:
             raise
 
     async def run(self) -> None:
+        if _can_be_forged(self._url):
+            logger.warning(
+                "keys of tokens come without TLS: whoever is between can forge any token "
+                "listener=%s url=%s advice=%s",
+                self._listener, _shown(self._url), "use https or a file",
+            )  # fmt: skip
         failures = 0
         while True:
             self._wanted.clear()
@@ -99,7 +107,20 @@ class TokenKeySource:
                 return file.read_at(0, JWKS_BYTES_MAX + 1)
             finally:
                 file.close()
-        return await read_address(self._url, bytes_max=JWKS_BYTES_MAX + 1)
+        return await read_address(
+            self._url, bytes_max=JWKS_BYTES_MAX + 1, timeout_ms=READ_TIMEOUT_MS
+        )
+
+
+def _can_be_forged(url: str) -> bool:
+    """Whether keys come by plain HTTP from another machine."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or parts.hostname == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:  # a name
+        return True
 
 
 def _shown(url: str) -> str:

@@ -6,13 +6,16 @@ import os
 import re
 import socket
 import ssl
-import urllib.error
+import threading
 import urllib.request
+from contextlib import suppress
+from functools import partial
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from penstock.world.errors import NetworkError
 
-TIMEOUT_S = 10
+WAIT_S_MAX = 10  # for each piece of a document
 STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
 LINE_BYTES_MAX = 4096
 LINES_MAX = 100  # of an answer, until its status is known
@@ -20,14 +23,98 @@ INTERIM = range(100, 200)  # another answer follows
 PORTS = {"http": 80, "https": 443}
 
 
-async def read_address(url: str, *, bytes_max: int) -> bytes:
-    """Up to so many bytes of it; NetworkError when it cannot be read in time."""
-    return await asyncio.to_thread(_read, url, bytes_max)
-
-
-def _read(url: str, bytes_max: int) -> bytes:
+async def read_address(url: str, *, bytes_max: int, timeout_ms: int) -> bytes:
+    """Up to so many bytes of it, over HTTP or HTTPS; NetworkError when there is no answer, or not
+    all of it in time. Redirections are followed, but for those from HTTPS to HTTP.
+    """
+    connections = _Connections()
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await asyncio.to_thread(_read, url, bytes_max, connections)
+    except TimeoutError as late:
+        raise NetworkError(f"no answer within {timeout_ms} ms") from late
+    finally:
+        connections.end()
+
+
+class _Connections:
+    """Those of one request, which its thread makes and waits for. The event loop ends them, also
+    while they wait: a time-out of a socket is one for each of its pieces.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._ended = False
+
+    def add(self, made: socket.socket) -> None:
+        with self._lock:
+            if self._ended:
+                raise TimeoutError("given up")
+            # TLS takes the descriptor away from the socket that it begins with.
+            self._sockets.append(made.dup())
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for one in self._sockets:
+                with suppress(OSError):  # it has ended already
+                    one.shutdown(socket.SHUT_RDWR)
+                one.close()
+            self._sockets.clear()
+
+
+class _Plain(http.client.HTTPConnection):
+    connections: _Connections
+
+    def connect(self) -> None:
+        super().connect()
+        self.connections.add(self.sock)
+
+
+class _Encrypted(http.client.HTTPSConnection, _Plain):
+    """The connection that TLS begins with is made by `_Plain`."""
+
+
+class _Opener(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._made, _Plain), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(self._made, _Encrypted), req)
+
+    def _made(self, kind: type[_Plain], host: str, **kept: Any) -> _Plain:
+        made = kind(host, **kept)
+        made.connections = self._connections
+        return made
+
+
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    """Whoever is between could forge what comes without TLS."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        scheme = urlsplit(newurl).scheme
+        if scheme not in PORTS or (req.type == "https" and scheme != "https"):
+            raise NetworkError(f"redirected from {req.type} to {scheme}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _read(url: str, bytes_max: int, connections: _Connections) -> bytes:
+    opener = urllib.request.build_opener(_Opener(connections), _Redirections())
+    try:
+        with opener.open(url, timeout=WAIT_S_MAX) as answer:
             found: bytes = answer.read(bytes_max)
             return found
     except (OSError, ValueError, http.client.HTTPException) as error:
