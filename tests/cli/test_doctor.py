@@ -460,3 +460,4 @@ def test_what_only_clients_and_nodes_know_is_unknown_with_the_reason(examined: E
     for check in ("offset-reset", "descriptors"):
         assert found[check]["status"] == "unknown"
         assert "request" in found[check]["reason"]
+    assert found["descriptors"]["reason"].endswith(" penstock.metrics.address is not set")

@@ -16,6 +16,7 @@ from penstock.client.network.errors import ClientError
 from penstock.doctor.gather_metrics import metrics_page
 from penstock.model.identity import NodeId
 from penstock.testing import running_broker
+from penstock.world.clock import RealClock
 from penstock.world.ports import Address
 from rig.cluster_questions import until
 from rig.command import Outcome
@@ -26,6 +27,7 @@ from rig.serve import ServedNode
 
 Run = Callable[..., Outcome]
 CONNECTIONS = 200
+CLOCK = RealClock()
 
 
 @pytest.fixture
@@ -88,11 +90,11 @@ def test_the_metrics_of_one_node_are_not_taken_for_those_of_another(
     [(info, _)] = scrape(f"http://{metrics.address}/metrics").all("penstock_node_info")
     cluster_id = info["cluster_id"]
     for known in (cluster_id, None):
-        page = asyncio.run(metrics_page(address, NodeId(1), cluster_id=known))
-        assert b"process_open_fds" in page
+        page = asyncio.run(metrics_page(address, NodeId(1), CLOCK, cluster_id=known))
+        assert b"process_open_fds" in page.text
     for node_id, cluster in ((2, cluster_id), (11, cluster_id), (1, "another")):
         with pytest.raises(ClientError, match="on its own machine alone"):
-            asyncio.run(metrics_page(address, NodeId(node_id), cluster_id=cluster))
+            asyncio.run(metrics_page(address, NodeId(node_id), CLOCK, cluster_id=cluster))
 
 
 def test_a_node_whose_metrics_cannot_be_reached_is_unknown(run: Run) -> None:

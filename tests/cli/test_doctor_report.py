@@ -16,7 +16,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.doctor.finding import Status
 from penstock.doctor.gather import RULES, gather
 from penstock.doctor.machines import clock
-from penstock.doctor.seen import ClusterSeen, Limits
+from penstock.doctor.seen import ClockSeen, ClusterSeen, Limits
 from penstock.testing import Broker, running_broker
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
@@ -185,12 +185,22 @@ class ClockOfElsewhere:
         return self._here.monotonic_us()
 
 
-def test_a_controller_whose_clock_is_ahead_of_this_machine_fails(penstock: Broker) -> None:
-    async def seen_from_elsewhere() -> ClusterSeen:
-        addresses = parse_addresses(penstock.bootstrap)
-        async with Cluster(TcpNetwork(), ClockOfElsewhere(), addresses, rules=RULES) as cluster:
-            return await gather(cluster)
+async def seen_from_elsewhere(bootstrap: str) -> ClusterSeen:
+    addresses = parse_addresses(bootstrap)
+    async with Cluster(TcpNetwork(), ClockOfElsewhere(), addresses, rules=RULES) as cluster:
+        return await gather(cluster)
 
-    found = clock(asyncio.run(seen_from_elsewhere()), Limits())
+
+def test_a_controller_whose_clock_is_ahead_of_this_machine_fails(penstock: Broker) -> None:
+    found = clock(asyncio.run(seen_from_elsewhere(penstock.bootstrap)), Limits())
     assert found.status is Status.FAIL
     assert re.fullmatch(r"controller 1 is (19|20)\.\d s ahead of this machine", found.reason)
+
+
+def test_a_broker_tells_its_clock_by_its_metrics() -> None:
+    metrics = HeldPort()
+    with running_broker(settings={"penstock.metrics.address": metrics.address}) as broker:
+        found = asyncio.run(seen_from_elsewhere(broker.bootstrap))
+    [one] = found.clocks.values()
+    assert isinstance(one, ClockSeen)
+    assert abs(one.ahead_ms - 20_000) <= one.within_ms

@@ -16,7 +16,14 @@ from penstock.doctor.guard import acls, tls
 from penstock.doctor.left_open import sink_of, transactions
 from penstock.doctor.machines import clock, descriptors, disk
 from penstock.doctor.readers import empty_groups, lag, offset_reset
-from penstock.doctor.seen import AclsSeen, ClockSeen, DescriptorsSeen, GroupSeen, Limits, Unseen
+from penstock.doctor.seen import (
+    AclsSeen,
+    ClockSeen,
+    DescriptorsSeen,
+    GroupSeen,
+    Limits,
+    Unseen,
+)
 from penstock.doctor.writes import acks, compression, idempotence
 from penstock.groups.lag import Lag
 from penstock.model.error import ErrorCode
@@ -178,6 +185,17 @@ def test_metrics_that_nobody_can_find_are_not_asked_for(setting: str | None) -> 
     broker = seen().brokers[NodeId(1)]
     told = metrics_address(broker, {"penstock.metrics.address": setting})
     assert isinstance(told, Unseen)
+
+
+def test_a_broker_that_has_no_such_setting_is_not_asked_to_set_it() -> None:
+    """As one of Apache Kafka."""
+    broker = seen().brokers[NodeId(1)]
+    assert metrics_address(broker, {"log.dirs": "/data"}) == Unseen(
+        reason="no request tells it, and only nodes of Penstock have metrics that do"
+    )
+    unset = metrics_address(broker, {"penstock.metrics.address": None})
+    assert isinstance(unset, Unseen)
+    assert unset.reason.endswith("penstock.metrics.address is not set")
 
 
 def transaction(
@@ -352,6 +370,44 @@ def test_a_fifth_of_each_disk_is_free(one: LogDirectory, status: Status) -> None
 def test_the_controllers_clock_agrees_with_ours(ahead_ms: int, status: Status) -> None:
     seen_clock = ClockSeen(node_id=NodeId(1), ahead_ms=ahead_ms, within_ms=5)
     assert clock(seen(clock=seen_clock), LIMITS).status is status
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "within_ms", "status"),
+    [
+        (900, 5, Status.PASS),
+        (1_500, 5, Status.WARN),
+        (-11_000, 5, Status.FAIL),
+        (-1_500, 1_200, Status.UNKNOWN),  # its metrics took too long to know better
+        (9_000, 1_200, Status.WARN),
+    ],
+)
+def test_the_clocks_of_brokers_agree_with_ours(
+    ahead_ms: int, within_ms: int, status: Status
+) -> None:
+    whole = seen()
+    one = ClockSeen(node_id=NodeId(2), ahead_ms=ahead_ms, within_ms=within_ms)
+    found = clock(replace(whole, clocks={**whole.clocks, NodeId(2): one}), LIMITS)
+    assert found.status is status
+    assert found.reason.startswith("broker 2 ") or status is Status.PASS
+
+
+def test_a_clock_that_nobody_has_seen_does_not_pass() -> None:
+    whole = seen()
+    no_metrics = Unseen(reason="no request tells it")
+    two = replace(whole, clocks=dict.fromkeys(map(NodeId, (1, 2, 3)), no_metrics))
+    found = clock(two, LIMITS)
+    assert (found.status, found.reason) == (
+        Status.UNKNOWN,
+        "the clocks of brokers 2 and 3 are not known: no request tells it",
+    )
+    alone = seen(brokers=(1,), clocks={NodeId(1): no_metrics})
+    assert clock(alone, LIMITS).status is Status.PASS  # as the controller it has told its time
+    elsewhere = ClockSeen(node_id=NodeId(9), ahead_ms=0, within_ms=1)
+    found = clock(replace(alone, clock=elsewhere), LIMITS)
+    assert found.reason == "the clock of broker 1 is not known: no request tells it"
+    away = seen(brokers=(1, 2, 3), down=(2, 3), clocks={NodeId(1): no_metrics})
+    assert clock(away, LIMITS).status is Status.PASS  # others tell that they are down
 
 
 @pytest.mark.parametrize(

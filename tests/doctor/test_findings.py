@@ -45,6 +45,7 @@ def test_what_could_not_be_asked_is_unknown_with_its_reason() -> None:
         transactions=nothing,
         hanging=nothing,
         clock=nothing,
+        clocks=dict.fromkeys(ALL, nothing),
     )
     found = examine(blind, Limits())
     by_metadata = {

@@ -26,6 +26,7 @@ from penstock.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from penstock.wire.messages.sync_group import SyncGroupRequest
+from penstock.world.clock import RealClock
 from rig.cluster_questions import until
 from rig.dialogue import Dialogue
 from rig.running_node import RunningNode, running_node
@@ -71,6 +72,12 @@ def produce(node: RunningNode, topic: str, count: int, *, ago_ms: int = 0) -> No
     for number in range(count):
         producer.produce(topic, b"v", partition=0, timestamp=first_ms + number * 1_000)
         producer.flush()
+
+
+def test_a_node_tells_its_time(node: RunningNode) -> None:
+    before_ms = RealClock().now_ms()
+    told_ms = round(scrape(url_of(node))("penstock_node_time_seconds") * 1_000)
+    assert before_ms <= told_ms <= RealClock().now_ms()
 
 
 def test_a_new_node_tells_who_it_is(node: RunningNode) -> None:

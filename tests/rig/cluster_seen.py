@@ -109,6 +109,10 @@ def seen(
         batches={TopicPartition(name, 0): (batch(),) for name in known},
         acls=AclsSeen(is_enabled=True),
         clock=ClockSeen(node_id=NodeId(1), ahead_ms=3, within_ms=1),
+        clocks={
+            NodeId(node): ClockSeen(node_id=NodeId(node), ahead_ms=-3, within_ms=9)
+            for node in brokers
+        },
     )
     return replace(whole, **changes)
 

@@ -7,7 +7,7 @@ broker of can be reached is an error.
 """
 
 import asyncio
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from penstock.client.admin.acls import describe_acls
 from penstock.client.admin.admin import Admin, LogDirectory
@@ -26,9 +26,11 @@ from penstock.client.consume.offsets import When, list_offsets
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import ClientError, Refused
-from penstock.client.network.routing import BrokerView, ClusterView
+from penstock.client.network.routing import ClusterView
 from penstock.doctor.gather_groups import groups_seen
 from penstock.doctor.gather_metrics import (
+    MetricsPage,
+    clock_seen,
     descriptors_seen,
     early_acks_seen,
     metrics_address,
@@ -86,10 +88,7 @@ async def gather(
         )
         for node in view.brokers
     }
-    metrics = {
-        node: await _metrics(ask, broker, broker_settings[node], cluster_id=view.cluster_id)
-        for node, broker in view.brokers.items()
-    }
+    metrics = await _metrics(ask, cluster, view, broker_settings)
     seen = ClusterSeen(
         at_ms=cluster.clock.now_ms(),
         protocol=SecurityProtocol.PLAINTEXT if security is None else security.protocol,
@@ -112,6 +111,7 @@ async def gather(
         transactions=await ask.about("transactions", _transactions(cluster), missing),
         hanging=await ask.about("producers", _hanging(cluster, view), missing),
         clock=await ask.about("the controller's clock", _clock(cluster)),
+        clocks={node: clock_seen(page, node) for node, page in metrics.items()},
         # Last, since there may be many: what they leave of the time is nobody's.
         groups=missing or await groups_seen(ask, cluster, logs, lag_ms_max=lag_ms_max),
     )
@@ -249,13 +249,20 @@ async def _directories(cluster: Cluster, node: NodeId) -> tuple[LogDirectory, ..
 
 
 async def _metrics(
-    ask: Questions, broker: BrokerView, settings: Seen[Settings], *, cluster_id: str | None
-) -> Seen[bytes]:
-    address = metrics_address(broker, settings)
-    if isinstance(address, Unseen):
-        return address
-    page = metrics_page(address, broker.node_id, cluster_id=cluster_id)
-    return await ask.about(f"metrics of broker {broker.node_id}", page)
+    ask: Questions,
+    cluster: Cluster,
+    view: ClusterView,
+    settings: Mapping[NodeId, Seen[Settings]],
+) -> dict[NodeId, Seen[MetricsPage]]:
+    found: dict[NodeId, Seen[MetricsPage]] = {}
+    for node, broker in view.brokers.items():
+        address = metrics_address(broker, settings[node])
+        if isinstance(address, Unseen):
+            found[node] = address
+        else:
+            page = metrics_page(address, node, cluster.clock, cluster_id=view.cluster_id)
+            found[node] = await ask.about(f"metrics of broker {node}", page)
+    return found
 
 
 async def _acls(cluster: Cluster) -> AclsSeen:

@@ -1,8 +1,9 @@
 """What no request of the protocol tells, and the metrics of a node do: how many files and
-connections it has open, and how many it may; which topics are written without acks of all.
+connections it has open, and how many it may; which topics are written without acks of all; what its
+clock shows.
 
-The settings of a node tell where it answers GET /metrics, so
-what is asked is known, and a node of Apache Kafka, which has no such setting, is not asked.
+The settings of a node tell where it answers GET /metrics, so what is asked is known, and a node of
+Apache Kafka, which has no such setting, is not asked.
 
 On a loopback each machine has a node of its own: whose metrics they are is read from the page.
 """
@@ -11,11 +12,12 @@ import re
 
 from penstock.client.network.errors import ClientError
 from penstock.client.network.routing import BrokerView
-from penstock.doctor.seen import DescriptorsSeen, Seen, Settings, Unseen
 from penstock.model.identity import NodeId
+from penstock.doctor.seen import ClockSeen, DescriptorsSeen, Seen, Settings, Unseen
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.listener import local_address
 from penstock.world.errors import NetworkError
-from penstock.world.ports import Address
+from penstock.world.ports import Address, Clock
 from penstock.world.web import read_address
 
 SETTING = "penstock.metrics.address"
@@ -24,10 +26,18 @@ METRICS_BYTES_MAX = 64 * 2**20
 METRICS_TIMEOUT_MS = 60_000
 INFO = re.compile(rb"^penstock_node_info\{([^}]*)\}", re.MULTILINE)
 OPEN = re.compile(rb"^process_open_fds ([0-9.e+]+)$", re.MULTILINE)
+TIME = re.compile(rb"^penstock_node_time_seconds ([0-9.e+]+)$", re.MULTILINE)
 LIMIT = re.compile(rb"^process_max_fds ([0-9.e+]+)$", re.MULTILINE)
 EARLY_ACKED = re.compile(
     rb'^penstock_early_acked_batches_total\{topic="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsPage:
+    text: bytes
+    asked_ms: int  # since 1970, by the clock of this machine
+    took_ms: int
 
 
 def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Address]:
@@ -35,7 +45,9 @@ def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Addres
     who = f"broker {broker.node_id}"
     if isinstance(settings, Unseen):
         return settings
-    text = settings.get(SETTING)
+    if SETTING not in settings:
+        return Unseen(reason="no request tells it, and only nodes of Penstock have metrics that do")
+    text = settings[SETTING]
     if not text:
         return Unseen(reason=f"no request tells it, but metrics do, and {SETTING} is not set")
     try:
@@ -48,13 +60,17 @@ def metrics_address(broker: BrokerView, settings: Seen[Settings]) -> Seen[Addres
     return Address(host=host, port=told.port)
 
 
-async def metrics_page(address: Address, node_id: NodeId, *, cluster_id: str | None) -> bytes:
+async def metrics_page(
+    address: Address, node_id: NodeId, clock: Clock, *, cluster_id: str | None
+) -> MetricsPage:
     """ClientError also where another node answers than the one that is asked for."""
     url = f"http://{address}/metrics"
+    asked_ms, began_ms = clock.now_ms(), clock.monotonic_ms()
     try:
         page = await read_address(url, bytes_max=METRICS_BYTES_MAX, timeout_ms=METRICS_TIMEOUT_MS)
     except NetworkError as error:
         raise ClientError(f"{url}: {error}") from error
+    took_ms = clock.monotonic_ms() - began_ms
     info = INFO.search(page)
     labels = () if info is None else info[1].decode("utf-8", "replace").split(",")
     wanted = {f'node_id="{node_id}"'}
@@ -64,20 +80,34 @@ async def metrics_page(address: Address, node_id: NodeId, *, cluster_id: str | N
         raise ClientError(
             f"they are told on its own machine alone, for another node answers at {url} here"
         )
-    return page
+    return MetricsPage(text=page, asked_ms=asked_ms, took_ms=took_ms)
 
 
-def descriptors_seen(page: Seen[bytes]) -> Seen[DescriptorsSeen]:
+def clock_seen(page: Seen[MetricsPage], node_id: NodeId) -> Seen[ClockSeen]:
     if isinstance(page, Unseen):
         return page
-    opened, limit = OPEN.search(page), LIMIT.search(page)
+    told = TIME.search(page.text)
+    if told is None:
+        return Unseen(reason="their metrics do not tell it: they are of an older version")
+    half_ms = page.took_ms // 2
+    return ClockSeen(
+        node_id=node_id,
+        ahead_ms=round(float(told[1]) * 1000) - page.asked_ms - half_ms,
+        within_ms=half_ms + 1,
+    )
+
+
+def descriptors_seen(page: Seen[MetricsPage]) -> Seen[DescriptorsSeen]:
+    if isinstance(page, Unseen):
+        return page
+    opened, limit = OPEN.search(page.text), LIMIT.search(page.text)
     if opened is None or limit is None:
         return Unseen(reason="metrics tell descriptors on Linux alone")
     return DescriptorsSeen(open=int(float(opened[1])), limit=int(float(limit[1])))
 
 
-def early_acks_seen(page: Seen[bytes]) -> Seen[dict[str, int]]:
+def early_acks_seen(page: Seen[MetricsPage]) -> Seen[dict[str, int]]:
     """Batches by topic, since the node started."""
     if isinstance(page, Unseen):
         return page
-    return {topic.decode(): int(float(count)) for topic, count in EARLY_ACKED.findall(page)}
+    return {topic.decode(): int(float(count)) for topic, count in EARLY_ACKED.findall(page.text)}

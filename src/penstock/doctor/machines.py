@@ -2,8 +2,8 @@
 
 from penstock.client.admin.admin import LogDirectory
 from penstock.doctor.durability import number
-from penstock.doctor.finding import Advice, Finding, fail, finding, unknown, warn
-from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+from penstock.doctor.finding import Advice, Fault, Finding, fail, finding, unknown, warn
+from penstock.doctor.seen import ClockSeen, ClusterSeen, Limits, Unseen
 from penstock.model.identity import NodeId
 from penstock.records.layout import TimestampType
 
@@ -15,6 +15,7 @@ FILES_OF_A_SEGMENT = 3
 DESCRIPTORS_WARN = 0.8  # of the limit, as the alert PenstockDescriptorsRunOut
 DESCRIPTORS_FAIL = 0.95
 SYNCHRONISE = Advice(text="synchronise the clocks of these machines: NTP or chrony")
+LOOK_AT_CLOCKS = Advice(text="see on each machine that its clock is synchronised: `timedatectl`")
 
 
 def disk(seen: ClusterSeen, limits: Limits) -> Finding:
@@ -55,16 +56,24 @@ def _room(directory: LogDirectory, node: NodeId) -> str:
 
 def clock(seen: ClusterSeen, limits: Limits) -> Finding:
     faults = []
+    unseen: dict[str, list[NodeId]] = {}
+    controller: NodeId | None = None
     if isinstance(seen.clock, Unseen):
         faults.append(unknown(seen.clock.reason))
     else:
-        skew_ms = max(0, abs(seen.clock.ahead_ms) - seen.clock.within_ms)
-        side = "ahead of" if seen.clock.ahead_ms > 0 else "behind"
-        told = f"controller {seen.clock.node_id} is {skew_ms / 1000:.1f} s {side} this machine"
-        if skew_ms >= SKEW_MS_FAIL:
-            faults.append(fail(told, SYNCHRONISE))
-        elif skew_ms >= SKEW_MS_WARN:
-            faults.append(warn(told, SYNCHRONISE))
+        controller = seen.clock.node_id
+        faults += _skewed(seen.clock, f"controller {controller}")
+    for node in seen.running():
+        one = seen.clocks[node]
+        if node == controller:
+            continue  # its answer is shorter than a page of metrics, and so is more exact
+        if isinstance(one, Unseen):
+            unseen.setdefault(one.reason, []).append(node)
+        else:
+            faults += _skewed(one, f"broker {node}")
+    faults += [
+        unknown(_unseen_clocks(nodes, reason), LOOK_AT_CLOCKS) for reason, nodes in unseen.items()
+    ]
     for place, batches in () if isinstance(seen.batches, Unseen) else sorted(seen.batches.items()):
         for batch in batches:
             ahead_ms = batch.timestamp_ms_max - seen.at_ms
@@ -77,8 +86,29 @@ def clock(seen: ClusterSeen, limits: Limits) -> Finding:
     return finding(
         "clock",
         faults,
-        passed="the controller agrees with this machine; other nodes do not tell their time",
+        passed="the clocks of the controller and of all brokers agree with this machine",
     )
+
+
+def _skewed(clock: ClockSeen, who: str) -> list[Fault]:
+    skew_ms = max(0, abs(clock.ahead_ms) - clock.within_ms)
+    side = "ahead of" if clock.ahead_ms > 0 else "behind"
+    reason = f"{who} is {skew_ms / 1000:.1f} s {side} this machine"
+    if skew_ms >= SKEW_MS_FAIL:
+        return [fail(reason, SYNCHRONISE)]
+    if skew_ms >= SKEW_MS_WARN:
+        return [warn(reason, SYNCHRONISE)]
+    if clock.within_ms >= SKEW_MS_WARN:
+        took = f"took {2 * clock.within_ms / 1000:.1f} s to answer"
+        return [unknown(f"{who} {took}: its clock is not known to the second")]
+    return []
+
+
+def _unseen_clocks(nodes: list[NodeId], reason: str) -> str:
+    *others, last = map(str, nodes)
+    if not others:
+        return f"the clock of broker {last} is not known: {reason}"
+    return f"the clocks of brokers {', '.join(others)} and {last} are not known: {reason}"
 
 
 def descriptors(seen: ClusterSeen, limits: Limits) -> Finding:

@@ -53,7 +53,7 @@ class AclsSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSeen:
-    """The clock of the active controller, against the one of this machine."""
+    """The clock of a node, against the one of this machine."""
 
     node_id: NodeId
     ahead_ms: int
@@ -87,7 +87,8 @@ class ClusterSeen:
     acls: Seen[AclsSeen] = AclsSeen(is_enabled=True)
     transactions: Seen[tuple[TransactionDescription, ...]] = ()
     hanging: Seen[tuple[Suspect, ...]] = ()
-    clock: Seen[ClockSeen] = Unseen(reason="it was not asked")
+    clock: Seen[ClockSeen] = Unseen(reason="it was not asked")  # of the active controller
+    clocks: Mapping[NodeId, Seen[ClockSeen]] = field(default_factory=dict)  # of brokers
 
     def running(self) -> list[NodeId]:
         """The brokers that can be reached, in order."""

@@ -17,8 +17,8 @@ from penstock.broker.metrics.compaction import compaction_metrics
 from penstock.broker.metrics.connections import connection_metrics, throttle_metrics
 from penstock.broker.metrics.endpoint import MetricsEndpoint
 from penstock.broker.metrics.groups import group_metrics
-from penstock.broker.metrics.node import LoopLag, broker_state_metrics, info_metrics
 from penstock.broker.metrics.logs import directory_metrics, log_metrics
+from penstock.broker.metrics.node import LoopLag, broker_state_metrics, info_metrics, time_metrics
 from penstock.broker.metrics.quorum import quorum_metrics
 from penstock.broker.metrics.replicas import replica_metrics
 from penstock.broker.metrics.requests import request_metrics
@@ -67,6 +67,7 @@ class NodeMetrics:
                 roles=config.settings.process_roles,
                 version=version("penstock"),
             ),
+            time_metrics(world.clock),
             active_metrics(local),
             quorum_metrics(local),
             log_metrics(directories),

@@ -1,4 +1,4 @@
-"""Who this node is, how it is with its cluster, and how late its event loop is.
+"""Who this node is, its time, how it is with its cluster, and how late its event loop is.
 
 The loop's lag is how much later a timer runs than it was asked for: so long everything else waits,
 too. It is the one thing that is measured while nobody asks, ten times a second.
@@ -11,6 +11,7 @@ from penstock.broker.controller.local_controller import LocalController
 from penstock.metrics.family import Family, Kind, Source, Steps, gauge
 from penstock.metrics.histogram import Histogram
 from penstock.model.identity import NodeId
+from penstock.world.ports import Clock
 
 INFO = gauge(
     "penstock_node_info",
@@ -20,6 +21,7 @@ INFO = gauge(
     "roles",
     "version",
 )
+TIME = gauge("penstock_node_time_seconds", "What the node's clock shows, in seconds since 1970.")
 STATE = gauge(
     "kafka_server_kafkaserver_brokerstate",
     "1: the broker starts; 2: it is registered and fenced; 3: it serves; 6: it is stopping.",
@@ -41,6 +43,15 @@ def info_metrics(
         yield INFO.sample(1, str(node_id), cluster_id, ",".join(sorted(roles)), version)
 
     return Source((INFO,), samples)
+
+
+def time_metrics(clock: Clock) -> Source:
+    """By which `penstock doctor` compares the clocks of machines."""
+
+    def samples() -> Steps:
+        yield TIME.sample(clock.now_ms() / 1000)
+
+    return Source((TIME,), samples)
 
 
 def broker_state_metrics(local: LocalController, node_id: NodeId) -> Source:
