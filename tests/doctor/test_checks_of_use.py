@@ -64,20 +64,6 @@ def test_batches_without_a_producer_id_show_that_idempotence_is_off_and_no_acks(
     )
 
 
-def test_acks_are_judged_by_what_nodes_count() -> None:
-    mixed = seen(batches={PLACE: (batch(), batch(producer_id=None))})
-    others = replace(mixed, early_acks={NodeId(1): {"bills": 7}, NodeId(2): {}})
-    assert acks(others, LIMITS).status is Status.PASS
-    early = replace(mixed, early_acks={NodeId(1): {"orders": 7}, NodeId(2): {"orders": 1_000}})
-    found = acks(early, LIMITS)
-    assert (found.status, found.reason) == (
-        Status.WARN,
-        "orders: 1,007 batches with acks=0 or 1 since its brokers started",
-    )
-    idempotent = seen(batches={PLACE: (batch(),)}, early_acks=early.early_acks)
-    assert acks(idempotent, LIMITS).status is Status.PASS  # whatever was before
-
-
 def test_where_nothing_was_written_nothing_is_known_of_producers() -> None:
     for check in (idempotence, acks, compression):
         assert check(seen(batches={PLACE: ()}), LIMITS).status is Status.UNKNOWN

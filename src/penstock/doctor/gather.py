@@ -8,6 +8,7 @@ broker of can be reached is an error.
 
 import asyncio
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 
 from penstock.client.admin.acls import describe_acls
 from penstock.client.admin.admin import Admin, LogDirectory
@@ -30,6 +31,7 @@ from penstock.client.network.routing import ClusterView
 from penstock.doctor.gather_groups import groups_seen
 from penstock.doctor.gather_metrics import (
     MetricsPage,
+    asks_again,
     clock_seen,
     descriptors_seen,
     early_acks_seen,
@@ -59,6 +61,7 @@ RULES = ClusterRules(client_id="penstock-doctor", connect_ms_max=3_000, request_
 TIMEOUT_MS_DEFAULT = 60_000
 PARTITIONS_SAMPLED = 200
 TOPICS_AT_ONCE = 200
+ACKS_WATCHED_MS = 3_000  # producers that write in a steady flow are seen by then
 
 
 async def gather(
@@ -88,6 +91,7 @@ async def gather(
         )
         for node in view.brokers
     }
+    looked_ms = cluster.clock.monotonic_ms()
     metrics = await _metrics(ask, cluster, view, broker_settings)
     seen = ClusterSeen(
         at_ms=cluster.clock.now_ms(),
@@ -104,7 +108,6 @@ async def gather(
             for node in view.brokers
         },
         descriptors={node: descriptors_seen(page) for node, page in metrics.items()},
-        early_acks={node: early_acks_seen(page) for node, page in metrics.items()},
         logs=logs,
         batches=batches,
         acls=await ask.about("ACLs", _acls(cluster)),
@@ -112,10 +115,21 @@ async def gather(
         hanging=await ask.about("producers", _hanging(cluster, view), missing),
         clock=await ask.about("the controller's clock", _clock(cluster)),
         clocks={node: clock_seen(page, node) for node, page in metrics.items()},
+    )
+    later = metrics
+    if asks_again(metrics.values(), batches):
+        left_ms = looked_ms + ACKS_WATCHED_MS - cluster.clock.monotonic_ms()
+        progress("acks of producers, some seconds later")
+        await asyncio.sleep(max(0, min(left_ms, ask.left_ms)) / 1000)
+        looked_again_ms = cluster.clock.monotonic_ms()
+        later = await _metrics(ask, cluster, view, broker_settings)
+        seen = replace(seen, acks_watched_ms=looked_again_ms - looked_ms)
+    return replace(
+        seen,
+        early_acks={node: early_acks_seen(page, later[node]) for node, page in metrics.items()},
         # Last, since there may be many: what they leave of the time is nobody's.
         groups=missing or await groups_seen(ask, cluster, logs, lag_ms_max=lag_ms_max),
     )
-    return seen
 
 
 async def _unreached(

@@ -9,11 +9,13 @@ On a loopback each machine has a node of its own: whose metrics they are is read
 """
 
 import re
+from collections.abc import Iterable, Mapping
 
+from penstock.client.admin.last_batches import StoredBatch
 from penstock.client.network.errors import ClientError
 from penstock.client.network.routing import BrokerView
-from penstock.model.identity import NodeId
-from penstock.doctor.seen import ClockSeen, DescriptorsSeen, Seen, Settings, Unseen
+from penstock.doctor.seen import ClockSeen, DescriptorsSeen, EarlyAcks, Seen, Settings, Unseen
+from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.listener import local_address
 from penstock.world.errors import NetworkError
@@ -31,6 +33,11 @@ LIMIT = re.compile(rb"^process_max_fds ([0-9.e+]+)$", re.MULTILINE)
 EARLY_ACKED = re.compile(
     rb'^penstock_early_acked_batches_total\{topic="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE
 )
+MESSAGES_IN = re.compile(
+    rb'^kafka_server_brokertopicmetrics_messagesin_total\{topic="([^"]+)"\} ([0-9.e+]+)$',
+    re.MULTILINE,
+)
+Batches = Mapping[TopicPartition, tuple[StoredBatch, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +113,49 @@ def descriptors_seen(page: Seen[MetricsPage]) -> Seen[DescriptorsSeen]:
     return DescriptorsSeen(open=int(float(opened[1])), limit=int(float(limit[1])))
 
 
-def early_acks_seen(page: Seen[MetricsPage]) -> Seen[dict[str, int]]:
-    """Batches by topic, since the node started."""
-    if isinstance(page, Unseen):
-        return page
-    return {topic.decode(): int(float(count)) for topic, count in EARLY_ACKED.findall(page.text)}
+def asks_again(pages: Iterable[Seen[MetricsPage]], batches: Seen[Batches]) -> bool:
+    """Counters count since a node started, so it takes a second look to know how producers write
+    now. It is needed only where acks of one were counted and batches do not rule them out.
+    """
+    if isinstance(batches, Unseen):
+        return False
+    suspects = {
+        place.topic
+        for place, sampled in batches.items()
+        if any(one.producer_id is None for one in sampled)
+    }
+    return any(
+        _counts(EARLY_ACKED, page).get(topic, 0)
+        for page in pages
+        if not isinstance(page, Unseen)
+        for topic in suspects
+    )
+
+
+def early_acks_seen(
+    first: Seen[MetricsPage], later: Seen[MetricsPage]
+) -> Seen[dict[str, EarlyAcks]]:
+    """By topic."""
+    if isinstance(first, Unseen):
+        return first
+    if isinstance(later, Unseen):
+        return later
+    before, now = _counts(EARLY_ACKED, first), _counts(EARLY_ACKED, later)
+    records_before, records_now = _counts(MESSAGES_IN, first), _counts(MESSAGES_IN, later)
+    return {
+        topic: EarlyAcks(
+            before=before.get(topic, 0),
+            meanwhile=_grown(before.get(topic, 0), now.get(topic, 0)),
+            records=_grown(records_before.get(topic, 0), records_now.get(topic, 0)),
+        )
+        for topic in before | now | records_now
+    }
+
+
+def _counts(family: re.Pattern[bytes], page: MetricsPage) -> dict[str, int]:
+    return {topic.decode(): int(float(count)) for topic, count in family.findall(page.text)}
+
+
+def _grown(before: int, now: int) -> int:
+    """A counter that fell is that of a node which was started again."""
+    return now - before if now >= before else now

@@ -69,6 +69,15 @@ class DescriptorsSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyAcks:
+    """Of one topic on one node: batches that were written without acks of all."""
+
+    before: int  # since the node started
+    meanwhile: int  # between two looks, some seconds apart
+    records: int = 0  # written between these, with any acks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen:
     at_ms: int  # by the clock of this machine
     protocol: SecurityProtocol  # of this client's connections
@@ -79,8 +88,8 @@ class ClusterSeen:
     broker_settings: Mapping[NodeId, Seen[Settings]] = field(default_factory=dict)
     directories: Mapping[NodeId, Seen[tuple[LogDirectory, ...]]] = field(default_factory=dict)
     descriptors: Mapping[NodeId, Seen[DescriptorsSeen]] = field(default_factory=dict)
-    # By node and topic: batches since it started that were written without acks of all.
-    early_acks: Mapping[NodeId, Seen[Mapping[str, int]]] = field(default_factory=dict)
+    early_acks: Mapping[NodeId, Seen[Mapping[str, EarlyAcks]]] = field(default_factory=dict)
+    acks_watched_ms: int = 0  # so far apart are the two looks
     logs: Seen[Mapping[TopicPartition, LogRange]] = field(default_factory=dict)
     batches: Seen[Mapping[TopicPartition, tuple[StoredBatch, ...]]] = field(default_factory=dict)
     groups: Seen[tuple[GroupSeen, ...]] = ()

@@ -1,15 +1,15 @@
 """How producers write, as the last batches of logs show it: idempotence, acks, compression.
 
 A batch names its producer's id if the producer is idempotent, and such a producer always asks for
-acks=all. Which acks the others ask for is not in the log; nodes of Penstock tell it by their
-metrics.
+acks=all. Which acks the others ask for is not in the log; nodes of Penstock count it, and two looks
+at their metrics show how it is now.
 """
 
 from collections.abc import Callable
 
 from penstock.client.admin.last_batches import StoredBatch
 from penstock.doctor.finding import Advice, Command, Fault, Finding, finding, unknown, warn
-from penstock.doctor.seen import ClusterSeen, Limits, Seen, Unseen
+from penstock.doctor.seen import ClusterSeen, EarlyAcks, Limits, Seen, Unseen
 from penstock.records.compression import Codec
 
 COMPRESSION = "compression.type"
@@ -39,15 +39,18 @@ def acks(seen: ClusterSeen, limits: Limits) -> Finding:
         advice = Advice(
             text=f"set acks=all, or enable.idempotence=true, in the producers of {topic}"
         )
-        count = _early_acked(seen, topic)
-        if isinstance(count, Unseen):
+        early = _early_acks(seen, topic)
+        if isinstance(early, Unseen):
             reason = f"{topic}: a log does not show the acks of producers that are not idempotent"
-            return unknown(f"{reason}, and {count.reason}", advice)
-        if not count:
-            return None
-        return warn(
-            f"{topic}: {count:,} batches with acks=0 or 1 since its brokers started", advice
-        )
+            return unknown(f"{reason}, and {early.reason}", advice)
+        within = f"within {seen.acks_watched_ms / 1000:.1f} s"
+        if early.meanwhile:
+            return warn(f"{topic}: {_batches(early.meanwhile)} {within}", advice)
+        if not early.before or early.records:
+            return None  # what was written meanwhile was with acks=all
+        reason = f"{topic}: {_batches(early.before)} since its brokers started"
+        while_writing = Advice(text=f"examine it while its producers write; {advice.text}")
+        return unknown(f"{reason}, and nothing was written to it {within}", while_writing)
 
     return _judged(seen, "acks", judge, "with acks=all")
 
@@ -74,14 +77,23 @@ def compression(seen: ClusterSeen, limits: Limits) -> Finding:
     return _judged(seen, "compression", judge, "compressed, or too small to gain by it")
 
 
-def _early_acked(seen: ClusterSeen, topic: str) -> Seen[int]:
-    """How many batches of a topic were not written with acks of all, by all brokers."""
-    count = 0
-    for told in seen.early_acks.values():
-        if isinstance(told, Unseen):
-            return told
-        count += told.get(topic, 0)
-    return count
+def _batches(count: int) -> str:
+    return f"{count:,} {'batch' if count == 1 else 'batches'} with acks=0 or 1"
+
+
+def _early_acks(seen: ClusterSeen, topic: str) -> Seen[EarlyAcks]:
+    """Of a topic, on all brokers."""
+    found = []
+    for counted in seen.early_acks.values():
+        if isinstance(counted, Unseen):
+            return counted
+        if topic in counted:
+            found.append(counted[topic])
+    return EarlyAcks(
+        before=sum(one.before for one in found),
+        meanwhile=sum(one.meanwhile for one in found),
+        records=sum(one.records for one in found),
+    )
 
 
 def _judged(seen: ClusterSeen, check: str, judge: Judge, how: str) -> Finding:
