@@ -268,10 +268,31 @@ def test_members_get_partitions_to_read(examined: Examined, penstock: Broker) ->
         return examined.status("partitions") == "warn"
 
     until("both are members", both_are_in)
-    assert examined.mend("partitions") == ["penstock topics alter orders --partitions 2"]
+    assert examined.mend("partitions") == []  # keys would move
+    [advice] = examined.mend_at_a_price("partitions")
+    assert advice.endswith(": penstock topics alter orders --partitions 2")
     assert examined.status("partitions") == "pass"
     for consumer in consumers:
         consumer.close()
+
+
+def test_topics_are_held_against_a_planned_load(
+    examined: Examined, penstock: Broker, run: Run
+) -> None:
+    penstock.topic("orders", partitions=3)
+    penstock.topic("bills")
+    load = "--throughput 40 --partition-throughput 10 --consumers 3"
+    assert examined.status("partitions", f"{load} --topic bills") == "warn"
+    [advice] = examined.mend_at_a_price("partitions", f"{load} --topic orders")
+    assert advice.endswith(": penstock topics alter orders --partitions 4")
+    assert examined.status("partitions", f"{load} --topic orders") == "pass"
+    found = examined.report(load)["partitions"]
+    assert found["reason"] == "bills has 1 partition: 40 MB/s need 4, of 10 MB/s each"
+    for option in ("--consumers 3", "--topic orders", "--partition-throughput 10"):
+        refused = run(f"doctor {option}")
+        assert (refused.status, refused.out) == (2, b"")
+        assert f"{option.split()[0]} is of a planned load: it needs --throughput" in refused.err
+    assert run("doctor --throughput 1e300").status == 1
 
 
 def commit(broker: Broker, group: str, topic: str, offset: int) -> None:

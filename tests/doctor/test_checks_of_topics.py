@@ -207,9 +207,28 @@ def members(topics: Any, count: int) -> tuple[GroupSeen, ...]:
 def test_members_beyond_the_partitions_are_idle() -> None:
     found = partitions(seen(groups=members(("orders",), 2)), LIMITS)
     assert found.reason == "orders has 1 partition for 2 members of billing"
-    assert commands(found) == ["penstock topics alter orders --partitions 2"]
+    assert commands(found) == []  # keys would move, whoever relies on their order
+    assert advice(found) == [
+        "run fewer members; if no reader relies on the order of keys, many of which then go to"
+        " another partition: penstock topics alter orders --partitions 2"
+    ]
     assert partitions(seen(groups=members(("orders",), 1)), LIMITS).status is Status.PASS
     assert partitions(seen(groups=members(("orders", "x"), 2)), LIMITS).status is Status.PASS
+
+
+def test_a_compacted_topic_is_not_given_more_partitions() -> None:
+    """What was written of a key before it moves is never replaced."""
+    compacted = {"orders": {"cleanup.policy": "compact,delete"}}
+    found = partitions(seen(settings=compacted, groups=members(("orders",), 2)), LIMITS)
+    assert advice(found) == [
+        "run fewer members: orders is compacted, and of keys that go to another partition the"
+        " former one would keep old records"
+    ]
+    unseen = Unseen(reason="no answer within 15 s")
+    blind = partitions(seen(groups=members(("orders",), 2), topic_settings=unseen), LIMITS)
+    [line] = advice(blind)
+    assert "; if it is not compacted, and no reader relies on the order of keys" in line
+    assert line.endswith(": penstock topics alter orders --partitions 2")
 
 
 def test_leaders_are_the_preferred_ones() -> None:

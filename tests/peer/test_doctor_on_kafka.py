@@ -81,6 +81,8 @@ def test_what_is_wrong_is_found_and_mended(examined: Examined, cluster: KafkaClu
     until("an offset is committed", is_committed)
     consumer.close()
 
+    planned = examined.report("--throughput 30 --consumers 3 --topic orders")["partitions"]
+    assert planned["reason"] == "orders has 2 partitions: 30 MB/s need 3, of 10 MB/s each"
     found = examined.report()
     statuses = {check: one["status"] for check, one in found.items()}
     assert statuses["lag"] == "fail", found["lag"]

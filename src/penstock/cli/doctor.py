@@ -13,15 +13,18 @@ from rich.text import Text
 from penstock.cli.connect import with_cluster
 from penstock.cli.doctor_show import report_value, show_report
 from penstock.cli.escape import escaped
-from penstock.cli.options import cluster_options, given_command_config
+from penstock.cli.options import cluster_options, given_command_config, not_empty
 from penstock.cli.show import OutputConsole, print_json
 from penstock.cli.times import parse_duration_ms
 from penstock.client.network.cluster import Cluster
 from penstock.doctor.checklist import examine
 from penstock.doctor.finding import Status, worst
 from penstock.doctor.gather import RULES, gather
-from penstock.doctor.seen import ClusterSeen, Limits
+from penstock.doctor.seen import ClusterSeen, Limits, Load
+from penstock.planning.partitions import PARTITION_MB_DEFAULT, plan_partitions
 from penstock.planning.spread import REPLICAS_PER_BROKER_MAX
+
+RATE = click.FloatRange(min=0, min_open=True)
 
 
 def _duration(context: click.Context, parameter: click.Parameter, text: str) -> int:
@@ -68,6 +71,32 @@ def _duration(context: click.Context, parameter: click.Parameter, text: str) -> 
     metavar="PERCENT",
     help="So much of each disk is to be free.",
 )
+@click.option(
+    "--throughput",
+    "throughput_mb",
+    type=RATE,
+    metavar="MB/S",
+    help="What producers are to write to a topic, at its peak: has it the partitions for that?",
+)
+@click.option(
+    "--consumers", type=click.IntRange(min=1), metavar="N", help="Of the largest group of a topic."
+)
+@click.option(
+    "--partition-throughput",
+    "partition_mb",
+    type=RATE,
+    metavar="MB/S",
+    show_default=f"{PARTITION_MB_DEFAULT:g}",
+    help="What one partition takes.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    callback=not_empty,
+    metavar="NAME",
+    help="Whose load that is; repeatable.  [default: each topic but dead letters]",
+)
 @click.option("--strict", is_flag=True, help="Warnings count as failures, by the exit status.")
 @click.option(
     "--timeout",
@@ -86,6 +115,10 @@ def doctor(
     transaction_ms_max: int,
     replicas_per_broker: int,
     disk_free: int,
+    throughput_mb: float | None,
+    consumers: int | None,
+    partition_mb: float | None,
+    topics: tuple[str, ...],
     strict: bool,
     timeout_ms: int,
     bootstrap: str,
@@ -101,6 +134,12 @@ def doctor(
         transaction_ms_max=transaction_ms_max,
         replicas_per_broker_max=replicas_per_broker,
         disk_free_percent_min=disk_free,
+        load=_load(
+            throughput_mb=throughput_mb,
+            consumers=consumers,
+            partition_mb=partition_mb,
+            topics=topics,
+        ),
     )
 
     async def work(cluster: Cluster) -> ClusterSeen:
@@ -121,6 +160,37 @@ def doctor(
     bad = (Status.FAIL, Status.WARN) if strict else (Status.FAIL,)
     if worst(findings) in bad:
         sys.exit(1)
+
+
+def _load(
+    *,
+    throughput_mb: float | None,
+    consumers: int | None,
+    partition_mb: float | None,
+    topics: tuple[str, ...],
+) -> Load | None:
+    if throughput_mb is None:
+        for option, value in (
+            ("--consumers", consumers),
+            ("--partition-throughput", partition_mb),
+            ("--topic", topics),
+        ):
+            if value:
+                raise click.UsageError(f"{option} is of a planned load: it needs --throughput")
+        return None
+    load = Load(
+        throughput_mb=throughput_mb,
+        partition_mb=PARTITION_MB_DEFAULT if partition_mb is None else partition_mb,
+        consumers=consumers or 0,
+        topics=topics,
+    )
+    # PlanError for figures of which no plan can be made, before the cluster is asked.
+    plan_partitions(
+        throughput_mb=load.throughput_mb,
+        partition_mb=load.partition_mb,
+        consumers=load.consumers,
+    )
+    return load
 
 
 def _given(context: click.Context, bootstrap: str) -> list[str]:

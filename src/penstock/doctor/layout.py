@@ -1,9 +1,8 @@
-"""How partitions are laid out: how many, who leads them, and whether some are much larger."""
+"""How partitions are laid out: how many brokers hold, who leads them, and which are too large."""
 
 from penstock.doctor.finding import (
     Advice,
     Command,
-    Fault,
     Finding,
     Mend,
     counted,
@@ -12,6 +11,7 @@ from penstock.doctor.finding import (
     unknown,
     warn,
 )
+from penstock.doctor.partition_counts import as_planned, below_plan, idle_members
 from penstock.doctor.seen import ClusterSeen, Limits, Unseen
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.limit import MIB
@@ -37,13 +37,12 @@ def partitions(seen: ClusterSeen, limits: Limits) -> Finding:
             faults.append(fail(reason, _fewer(seen, node, held, most)))
         elif count > most * NEAR_LIMIT:
             faults.append(warn(reason, _fewer(seen, node, held, most)))
-    faults += _idle_members(seen)
-    fullest = max(held.values(), default=0)
-    return finding(
-        "partitions",
-        faults,
-        passed=f"{counted(fullest, 'replica')} a broker at most, of {most:,}",
-    )
+    faults += idle_members(seen)
+    passed = f"{counted(max(held.values(), default=0), 'replica')} a broker at most, of {most:,}"
+    if limits.load is not None:
+        faults += below_plan(seen, limits.load)
+        passed += f"; {as_planned(seen, limits.load)}"
+    return finding("partitions", faults, passed=passed)
 
 
 def _fewer(seen: ClusterSeen, node: NodeId, held: dict[NodeId, int], most: int) -> Mend:
@@ -84,29 +83,6 @@ def _movable(seen: ClusterSeen, node: NodeId, targets: list[NodeId], surplus: in
         if chosen:
             scopes.append(f"{name}:{','.join(map(str, chosen))}")
     return [] if surplus else scopes
-
-
-def _idle_members(seen: ClusterSeen) -> list[Fault]:
-    """A partition is read by one member of a group: members beyond their number do nothing."""
-    if isinstance(seen.groups, Unseen):
-        return []
-    faults = []
-    for group in seen.groups:
-        for name in sorted({topic for topics in group.member_topics for topic in topics}):
-            readers = sum(name in topics for topics in group.member_topics)
-            topic = seen.topics.get(name)
-            # Members of several topics may read from the others.
-            alone = all(topics == (name,) for topics in group.member_topics if name in topics)
-            if topic is not None and alone and readers > len(topic.partitions):
-                mend = Command(
-                    verb="topics alter", names=(name,), options=("--partitions", str(readers))
-                )
-                reason = (
-                    f"{name} has {counted(len(topic.partitions), 'partition')} for"
-                    f" {readers} members of {group.group_id}"
-                )
-                faults.append(warn(reason, mend))
-    return faults
 
 
 def leader_balance(seen: ClusterSeen, limits: Limits) -> Finding:

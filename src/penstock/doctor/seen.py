@@ -14,6 +14,7 @@ from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.topic_name import is_of_the_system
+from penstock.planning.partitions import PARTITION_MB_DEFAULT
 from penstock.planning.spread import REPLICAS_PER_BROKER_MAX
 from penstock.security.acl.entry import Acl
 
@@ -113,6 +114,16 @@ class ClusterSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What each of some topics is planned to carry."""
+
+    throughput_mb: float
+    partition_mb: float = PARTITION_MB_DEFAULT
+    consumers: int = 0
+    topics: tuple[str, ...] = ()  # without any: those of users, but for dead letters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What is too much, where that is a matter of taste."""
 
@@ -120,3 +131,4 @@ class Limits:
     transaction_ms_max: int = 15 * 60_000
     replicas_per_broker_max: int = REPLICAS_PER_BROKER_MAX
     disk_free_percent_min: int = 20
+    load: Load | None = None
