@@ -116,6 +116,19 @@ def test_lag_is_held_against_the_sla_in_seconds() -> None:
     assert lag(seen(groups=(unseen,)), LIMITS).reason == "its coordinator is away"
 
 
+def test_a_group_whose_oldest_unread_records_were_not_read_has_an_unknown_lag() -> None:
+    late = replace(group(None), unread=(PLACE, TopicPartition("orders", 1)))
+    found = lag(seen(groups=(late,)), LIMITS)
+    assert (found.status, found.reason) == (
+        Status.UNKNOWN,
+        "how far billing is behind is not known in 2 partitions: orders-0, orders-1",
+    )
+    also = replace(group(300_001), unread=(PLACE,))
+    assert lag(seen(groups=(also,)), LIMITS).status is Status.FAIL  # it is known of another one
+    markers = group(None)  # all that is unread is markers of transactions
+    assert lag(seen(groups=(markers,)), LIMITS).status is Status.PASS
+
+
 def test_a_group_with_offsets_has_members() -> None:
     assert empty_groups(seen(groups=(group(),)), LIMITS).status is Status.PASS
     found = empty_groups(seen(groups=(group(members=0),)), LIMITS)

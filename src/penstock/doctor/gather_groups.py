@@ -15,6 +15,7 @@ from penstock.client.consume.offsets import list_offsets
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused
+from penstock.client.network.routing import ClusterView
 from penstock.doctor.questions import QUESTION_MS_MAX, Questions
 from penstock.doctor.seen import GroupSeen, Seen, Unseen
 from penstock.groups.lag import first_unread, lag
@@ -55,12 +56,15 @@ async def groups_seen(
         if isinstance(described, Unseen):
             found.append(GroupSeen(group_id=name, state="", member_topics=(), lag=described))
             continue
+        seen = await ask.about(f"lag of {name}", _lag(coordinators, name, logs, recent))
+        lags, unread = (seen, ()) if isinstance(seen, Unseen) else seen
         found.append(
             GroupSeen(
                 group_id=name,
                 state=described.state,
                 member_topics=tuple(member.subscribed for member in described.members),
-                lag=await ask.about(f"lag of {name}", _lag(coordinators, name, logs, recent)),
+                lag=lags,
+                unread=unread,
             )
         )
     return tuple(found)
@@ -88,26 +92,21 @@ async def _described(coordinators: Coordinators, name: str) -> GroupDescription:
 
 async def _lag(
     coordinators: Coordinators, name: str, logs: Logs, recent: Recent
-) -> tuple[PartitionLag, ...]:
-    """The age of what is unread is None where it is within the allowed lag."""
+) -> tuple[tuple[PartitionLag, ...], tuple[TopicPartition, ...]]:
+    """The age of what is unread is None where it is within the allowed lag, where it is markers of
+    transactions alone, and in the partitions of which it is not known, which come second.
+    """
     committed: dict[TopicPartition, Committed] = {}
     for place, result in (await committed_offsets(coordinators, name)).items():
         if isinstance(result, Refused):
             raise result
         committed[place] = result
-    late: dict[TopicPartition, Offset] = {}
-    for place, one in committed.items():
-        log = logs.get(place)
-        if log is None or place not in recent:
-            continue
-        unread = first_unread(one.offset, start_offset=log.start_offset, end_offset=log.end_offset)
-        if unread is not None and unread < recent[place]:
-            late[place] = unread
-    read = sorted(late, key=lambda place: late[place] - logs[place].end_offset)[:LATE_READ_MAX]
     cluster = coordinators.cluster
+    late, unseen = late_and_unseen(committed, logs, recent, cluster.view)
+    read = sorted(late, key=lambda place: late[place] - logs[place].end_offset)[:LATE_READ_MAX]
     since_ms = await timestamps_at(cluster, {place: late[place] for place in read})
     now_ms = cluster.clock.now_ms()
-    return tuple(
+    lags = tuple(
         PartitionLag(
             partition=place,
             committed=committed[place],
@@ -126,3 +125,28 @@ async def _lag(
         for place in sorted(committed)
         for log in (logs.get(place),)
     )
+    return lags, tuple(sorted({*unseen, *(late.keys() - since_ms.keys())}))
+
+
+def late_and_unseen(
+    committed: Mapping[TopicPartition, Committed], logs: Logs, recent: Recent, view: ClusterView
+) -> tuple[dict[TopicPartition, Offset], list[TopicPartition]]:
+    """The first unread offset of partitions where it is older than it may be; and partitions of
+    which nobody said so, such as those without a leader.
+    """
+    late: dict[TopicPartition, Offset] = {}
+    unseen = []
+    for place, one in committed.items():
+        log = logs.get(place)
+        if log is None:
+            if view.partition(place) is not None:
+                unseen.append(place)
+            continue
+        unread = first_unread(one.offset, start_offset=log.start_offset, end_offset=log.end_offset)
+        if unread is None:
+            continue
+        if place not in recent:
+            unseen.append(place)
+        elif unread < recent[place]:
+            late[place] = unread
+    return late, unseen

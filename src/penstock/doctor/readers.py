@@ -5,6 +5,7 @@ from penstock.doctor.seen import ClusterSeen, GroupSeen, Limits, Unseen
 from penstock.model.group_name import is_of_replay, is_to_have_members
 
 DEAD = "Dead"
+PARTITIONS_TOLD = 3
 
 
 def lag(seen: ClusterSeen, limits: Limits) -> Finding:
@@ -25,6 +26,11 @@ def lag(seen: ClusterSeen, limits: Limits) -> Finding:
             )
             what = "add consumers to" if group.members else "start the consumers of"
             faults.append(fail(reason, Advice(text=f"{what} {group.group_id}")))
+        elif group.unread:
+            named = ", ".join(map(str, group.unread[:PARTITIONS_TOLD]))
+            more = "" if len(group.unread) <= PARTITIONS_TOLD else ", ..."
+            where = f"{counted(len(group.unread), 'partition')}: {named}{more}"
+            faults.append(unknown(f"how far {group.group_id} is behind is not known in {where}"))
     count = counted(len(_consumers(seen)), "group")
     return finding(
         check, faults, passed=f"{count}, none more than {limits.lag_ms_max / 1000:g} s behind"

@@ -40,6 +40,8 @@ class GroupSeen:
     state: str
     member_topics: tuple[tuple[str, ...], ...]  # of each member, the topics it subscribes to
     lag: Seen[tuple[PartitionLag, ...]]
+    # Partitions of which it is not known how old the first unread record is.
+    unread: tuple[TopicPartition, ...] = ()
 
     @property
     def members(self) -> int:
