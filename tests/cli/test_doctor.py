@@ -341,7 +341,9 @@ def test_dead_letters_are_replayed(examined: Examined, penstock: Broker) -> None
     penstock.produce("orders.dead-letters", ["{}"] * 2, headers=headers)
     found = examined.report()["dead-letters"]
     assert found["reason"] == "orders.dead-letters holds 2 records not replayed"
-    assert examined.mend("dead-letters") == ["penstock dlq replay orders.dead-letters"]
+    assert examined.mend("dead-letters") == []  # what caused them may not be mended
+    [advice] = examined.mend_at_a_price("dead-letters")
+    assert advice.endswith(": penstock dlq replay orders.dead-letters")
     assert examined.status("dead-letters") == "pass"
     assert examined.status("empty-groups") == "pass"
     assert len(penstock.records("orders")) == 2
