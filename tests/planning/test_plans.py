@@ -1,6 +1,7 @@
 """The plans: figures that were worked out by hand, and what must hold of all of them."""
 
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,12 @@ from penstock.planning import (
     PlanError,
     plan_cluster,
     plan_disk,
+    plan_memory,
     plan_metadata,
     plan_partitions,
 )
+from penstock.planning.memory import NODE_BYTES, REPLICA_BYTES
+from rig.source_tree import ROOT
 
 
 def test_thirty_consumers_decide_where_ten_partitions_would_carry_the_throughput() -> None:
@@ -81,13 +85,42 @@ def test_metadata_are_what_40000_partitions_were_measured_to_take() -> None:
     assert plan.spread.replicas_per_broker == 12_000
 
 
+def test_a_process_is_planned_with_what_was_measured() -> None:
+    """Of a node that tells metrics, as one that is watched does."""
+    page = (ROOT / "bench/README.md").read_text(encoding="utf-8")
+    [idle] = re.findall(r"takes [0-9]+ MiB idle \(`compare.py`\), with them ([0-9]+)\.", page)
+    assert int(idle) << 20 == NODE_BYTES
+    [row] = re.findall(
+        r"^\| RSS after work \| ([0-9]+) MiB \| \| ([0-9]+) MiB ", page, re.MULTILINE
+    )
+    for partitions, rss in zip((400, 4_000), map(int, row), strict=True):
+        planned = plan_memory(
+            throughput_mb=1,
+            metadata=plan_metadata(partitions=partitions, brokers=1, replication_factor=1),
+        )
+        assert planned.process_bytes == pytest.approx(rss << 20, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("page", "figures"),
+    [
+        ("docs/planning.md", r"\| process \| {node} MiB, {replica} KiB for each replica "),
+        ("docs/scale.md", r"a partition takes some {replica} KiB of memory"),
+    ],
+)
+def test_the_guides_tell_the_figures_of_a_process(page: str, figures: str) -> None:
+    told = figures.format(node=NODE_BYTES >> 20, replica=REPLICA_BYTES >> 10)
+    assert re.search(told, (ROOT / page).read_text(encoding="utf-8"))
+
+
 def test_a_cluster_is_planned_whole() -> None:
     plan = plan_cluster(throughput_mb=100, consumers=30, brokers=6, groups=2)
     assert plan.partitions.partitions == 30
     assert plan.in_mb == 50
     assert plan.out_mb == pytest.approx(100 * 4 / 6)
     assert plan.memory.page_cache_bytes == 50_000_000 * 30
-    assert plan.memory.replicas_bytes == 15 * 5 * 1024
+    assert plan.memory.node_bytes == NODE_BYTES
+    assert plan.memory.replicas_bytes == 15 * REPLICA_BYTES
     assert plan.memory.image_bytes == plan.metadata.image_bytes == 30 * 473
     assert plan.memory.whole_bytes == plan.memory.process_bytes + 1_500_000_000
     assert plan.disk.replica_bytes == 60_480_000_000_000

@@ -8,8 +8,8 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.planning.given import bytes_per_second, ceil_div
 from penstock.planning.metadata import MetadataPlan
 
-NODE_BYTES = 38 << 20  # bench/README.md, groups: an idle node
-REPLICA_BYTES = 5 << 10  # bench/README.md, many partitions: "one of them takes 5 KiB"
+NODE_BYTES = 52 << 20  # bench/README.md, many partitions: an idle node that tells metrics
+REPLICA_BYTES = 10 << 10  # bench/README.md, many partitions: 9.4 KiB after work
 PAGE_CACHE_SECONDS = 30
 
 
