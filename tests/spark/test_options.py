@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StructType
 
 from penstock.spark.config_file import connection_options, with_file
 from penstock.spark.data_source import PenstockDataSource
@@ -102,6 +103,90 @@ def test_settings_that_nobody_obeys_are_told_as_they_were_written(
     assert [one.getMessage() for one in caplog.records] == [
         "these options have no effect on penstock: kafka.Fetch.Max.Bytes"
     ]
+
+
+def logged(
+    caplog: pytest.LogCaptureFixture, options: dict[str, str], *, half: str, checkpoint: Path
+) -> list[str]:
+    """What is told of options in a few batches of a query, or in a few single reads."""
+    caplog.clear()
+    topic = "subscribe" if half in ("reader", "streamReader") else "topic"
+    told = BOOTSTRAP | {"checkpointLocation": str(checkpoint), topic: "t"} | options
+    for _ in range(3):
+        source = PenstockDataSource(told)
+        match half:
+            case "reader":
+                source.reader(source.schema())
+            case "streamReader":
+                source.streamReader(source.schema())
+            case "writer":
+                source.writer(ROWS, False)
+            case _:
+                source.streamWriter(ROWS, False)
+    return [one.getMessage() for one in caplog.records]
+
+
+ROWS = StructType().add("value", "binary")
+FOR_STREAMS = ("maxOffsetsPerTrigger", "maxOffsetsPerTriggerBy", "minOffsetsPerTrigger",
+               "maxBytesPerTrigger", "maxTriggerDelay", "groupId", "groupIdPrefix")  # fmt: skip
+
+
+@pytest.mark.parametrize("half", ["writer", "streamWriter"])
+def test_a_warning_is_logged_once_for_each_query_however_many_batches_it_has(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, half: str
+) -> None:
+    odd = {"mode": "exactly_once", "kafka.linger": "5"}
+    for name in ("one", "another"):
+        assert logged(caplog, odd, half=half, checkpoint=tmp_path / name) == [
+            "option mode is called delivery now; it is still obeyed",
+            "these options have no effect on penstock: kafka.linger",
+        ]
+
+
+@pytest.mark.parametrize("name", FOR_STREAMS)
+def test_an_option_for_streams_is_told_to_have_no_effect_on_a_single_read(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, name: str
+) -> None:
+    value = {"maxOffsetsPerTriggerBy": "timestamp", "maxTriggerDelay": "5m"}.get(name, "7")
+    [line] = logged(caplog, {name.lower(): value}, half="reader", checkpoint=tmp_path)
+    assert line == f"option {name} has no effect on a single read: it is for streams"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "needed"),
+    [
+        ("maxOffsetsPerTriggerBy", "timestamp", "maxOffsetsPerTrigger"),
+        ("maxTriggerDelay", "5m", "minOffsetsPerTrigger"),
+    ],
+)
+def test_an_option_without_the_one_that_it_needs_is_told_to_have_no_effect(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, name: str, value: str, needed: str
+) -> None:
+    half = "streamReader"
+    [line] = logged(caplog, {name: value}, half=half, checkpoint=tmp_path / "alone")
+    assert line == f"option {name} has no effect without {needed}"
+    assert logged(caplog, {name: value, needed: "9"}, half=half, checkpoint=tmp_path) == []
+
+
+@pytest.mark.parametrize("half", ["writer", "streamWriter"])
+def test_options_of_transactions_are_told_to_have_no_effect_without_any(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, half: str
+) -> None:
+    told = {"decisionTopic": "d", "decisionReplicas": "1", "twoPhase": "auto", "sinkId": "s"}
+    assert logged(caplog, told, half=half, checkpoint=tmp_path / "exactly") == []
+    plain = {**told, "delivery": "at_least_once"}
+    assert logged(caplog, plain, half=half, checkpoint=tmp_path / "plain") == [
+        f"option {name} has no effect with delivery=at_least_once, which has no transactions"
+        for name in told
+    ]
+
+
+def test_an_id_that_batch_writer_gives_is_not_complained_about(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    batch = {"sinkId": "s", "queryId": "q", "runId": "r", "batchId": "4"}
+    plain = {**batch, "delivery": "at_least_once"}
+    assert logged(caplog, plain, half="writer", checkpoint=tmp_path) == []
 
 
 def test_secrets_without_a_protocol_that_uses_them_are_refused() -> None:

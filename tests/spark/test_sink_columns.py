@@ -70,11 +70,11 @@ def test_options_are_read_by_kafkas_names() -> None:
         "kafka.batch.size": "1000",
         "kafka.transaction.timeout.ms": "5000",
         "delivery": "at_least_once",
-        "twoPhase": "required",
+        "twoPhase": "off",
     }
     found = sink_options(BOOTSTRAP | told)
     assert (found.codec.name, found.batch_bytes, found.timeout_ms) == ("LZ4", 1000, 5000)
-    assert (found.mode, found.two_phase) == (SinkMode.AT_LEAST_ONCE, TwoPhase.REQUIRED)
+    assert (found.mode, found.two_phase) == (SinkMode.AT_LEAST_ONCE, TwoPhase.OFF)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,10 @@ def test_options_are_read_by_kafkas_names() -> None:
         ({"sinkId": "s" * 256}, "option sinkId has 256 characters: at most 255 are allowed"),
         ({"sinkId": "a\nb"}, "line breaks and control characters are not allowed"),
         ({"topic": "__penstock_sinks"}, "which holds nothing else"),
+        (
+            {"delivery": "at_least_once", "twoPhase": "required"},
+            "option twoPhase is 'required', and delivery is 'at_least_once'",
+        ),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(told: dict[str, str], said: str) -> None:

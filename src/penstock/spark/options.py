@@ -19,8 +19,10 @@ from penstock.model.settings.tls import TLS_SETTINGS
 BOOTSTRAP = "kafka.bootstrap.servers"
 KAFKA = "kafka."
 CONFIG_FILE = "configFile"  # it stands for what is in a file: config_file.py
+CHECKPOINT = "checkpointLocation"
+SINK_ID = "sinkId"
 # Spark adds these itself, or obeys them itself.
-SPARKS = ("path", "checkpointLocation", "queryName")
+SPARKS = ("path", CHECKPOINT, "queryName")
 
 # What a Kafka client may be told, and a source or sink of Spark decides itself.
 RESERVED = {

@@ -7,19 +7,11 @@ from enum import Enum
 
 from penstock.model.limit import KIB, MIB
 from penstock.records.compression import Codec
-from penstock.spark.options import BadOption, ConnectionOptions, Given, given
+from penstock.spark.options import SINK_ID, BadOption, ConnectionOptions, Given, given
 
-IDENTITY = ("sinkId", "queryId", "runId", "batchId")
-KNOWN = (
-    "topic",
-    "includeHeaders",
-    "delivery",
-    "mode",
-    "decisionTopic",
-    "decisionReplicas",
-    "twoPhase",
-    *IDENTITY,
-)
+IDENTITY = (SINK_ID, "queryId", "runId", "batchId")
+DECIDING = ("decisionTopic", "decisionReplicas", "twoPhase")
+KNOWN = ("topic", "includeHeaders", "delivery", "mode", *DECIDING, *IDENTITY)
 RENAMED = {"mode": "delivery"}  # what Spark's writers call mode is another thing
 HEEDED = (  # beside options.HEEDED
     "batch.size",
@@ -99,19 +91,25 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     read = given(options, known=KNOWN, heeded=HEEDED)
     connection = read.connection()
     batch_bytes = connection.number("batch.size", BATCH_BYTES, least=1)
+    mode, two_phase = _mode(read), _two_phase(read)
+    if mode is SinkMode.AT_LEAST_ONCE and two_phase is TwoPhase.REQUIRED:
+        raise BadOption(
+            "option twoPhase is 'required', and delivery is 'at_least_once', which writes without"
+            " transactions"
+        )
     topic, decision_topic = read.text("topic"), read.text("decisionTopic") or DECISION_TOPIC
     if topic == decision_topic:
         raise BadOption(f"option topic is {topic!r}, the decision topic, which holds nothing else")
     return SinkOptions(
         connection=connection,
         topic=topic,
-        mode=_mode(read),
+        mode=mode,
         sink_id=_sink_id(read.text("sinkId")),
         decision_topic=decision_topic,
         decision_replicas=read.number("decisionReplicas", least=1),
         checkpoint_location=read.text("checkpointLocation"),
         identity=_identity(read),
-        two_phase=read.choice("twoPhase", {one.value: one for one in TwoPhase}, TwoPhase.AUTO),
+        two_phase=two_phase,
         timeout_ms=connection.number("transaction.timeout.ms", TIMEOUT_MS, least=1),
         codec=_codec(connection.setting("compression.type")),
         batch_bytes=batch_bytes,
@@ -119,6 +117,24 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         buffer_bytes=max(batch_bytes, connection.number("buffer.memory", BUFFER_BYTES, least=1)),
         delivery_ms_max=connection.number("delivery.timeout.ms", DELIVERY_MS, least=1),
     )
+
+
+def without_effect(told: Mapping[str, str], *, streaming: bool) -> list[str]:
+    """A sentence for each option, given by names in lower case, that changes nothing."""
+    delivery = told.get("delivery") or told.get("mode") or ""
+    if delivery.strip().lower() != SinkMode.AT_LEAST_ONCE.value:
+        return []
+    # Those of a batch come with `batch_writer`: nobody has given them.
+    names = DECIDING if "batchid" in told else (*DECIDING, SINK_ID)
+    return [
+        f"option {name} has no effect with delivery=at_least_once, which has no transactions"
+        for name in names
+        if name.lower() in told
+    ]
+
+
+def _two_phase(read: Given) -> TwoPhase:
+    return read.choice("twoPhase", {one.value: one for one in TwoPhase}, TwoPhase.AUTO)
 
 
 def _mode(read: Given) -> SinkMode:

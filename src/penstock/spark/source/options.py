@@ -19,6 +19,20 @@ from penstock.spark.source.positions import (
 from penstock.spark.source.tasks import TaskRules
 
 ENDING = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+# Spark plans a single read as a whole, and it has no progress to show.
+STREAMING = (
+    "maxOffsetsPerTrigger",
+    "maxOffsetsPerTriggerBy",
+    "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    *query_group.OPTIONS,
+)
+# Options of a stream that say more about another one, and need it.
+NEEDED = {
+    "maxOffsetsPerTriggerBy": "maxOffsetsPerTrigger",
+    "maxTriggerDelay": "minOffsetsPerTrigger",
+}
 KNOWN = (
     "subscribe",
     "subscribePattern",
@@ -28,11 +42,7 @@ KNOWN = (
     "startingTimestamp",
     "startingOffsetsByTimestampStrategy",
     *ENDING,
-    "maxOffsetsPerTrigger",
-    "maxOffsetsPerTriggerBy",
-    "maxBytesPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
+    *STREAMING,
     "minPartitions",
     "maxPartitions",
     "maxRecordsPerPartition",
@@ -41,7 +51,6 @@ KNOWN = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
-    *query_group.OPTIONS,
 )
 RENAMED: dict[str, str] = {}  # former names of options
 HEEDED = ("group.id", "isolation.level", "max.partition.fetch.bytes")  # beside options.HEEDED
@@ -152,6 +161,21 @@ def source_options(
             pause_ms=200 if pause_ms is None else pause_ms,
         ),
     )
+
+
+def without_effect(told: Mapping[str, str], *, streaming: bool) -> list[str]:
+    """A sentence for each option, given by names in lower case, that changes nothing."""
+    if not streaming:
+        return [
+            f"option {name} has no effect on a single read: it is for streams"
+            for name in STREAMING
+            if name.lower() in told
+        ]
+    return [
+        f"option {name} has no effect without {needed}"
+        for name, needed in NEEDED.items()
+        if name.lower() in told and needed.lower() not in told
+    ]
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
