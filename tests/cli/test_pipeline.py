@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from penstock.cli.pipeline_load import events_of, story_days
-from penstock.cli.pipeline_progress import QueryFigures, waiting_for
+from penstock.cli.pipeline_progress import QueryFigures, dropped_warning, waiting_for
 from penstock.cli.pipeline_run import one_line
 from penstock.client.admin.topology import read_topology
 from penstock.model.error import PenstockError
@@ -162,6 +162,91 @@ def test_a_batch_counts_once_however_often_it_is_told() -> None:
     assert (figures.rows, figures.batches, figures.rows_per_second) == (8, 2, 8.0)
     ends = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 2, TopicPartition("u", 0): 99}
     assert figures.lag(ends) == 2
+
+
+def test_rows_that_spark_drops_are_summed_over_operators_and_batches() -> None:
+    figures = QueryFigures(query="shop.revenue")
+    for batch, dropped in ((3, 0), (4, 2), (4, 2), (5, 1)):
+        operators = [{"numRowsDroppedByWatermark": dropped}, {}]
+        figures.take(progress(batch, 1, {}) | {"stateOperators": operators})
+    assert figures.rows_dropped == 3
+    assert figures.summary()["rows_dropped_by_watermark"] == 3
+    assert dropped_warning(figures) == (
+        "warning: shop.revenue: Spark dropped 3 rows that its watermark had passed; they are in no"
+        " output and no dead letter"
+    )
+
+
+class Report(NamedTuple):
+    batchId: int
+    json: str
+
+
+class Reports:
+    """A query that keeps its reports, as Spark does, and counts how many were read."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+        self.reads = 0
+
+    def add(self, *batches: int, idle: int | None = None) -> None:
+        told = [progress(batch, 2, {}) for batch in batches]
+        if idle is not None:
+            told.append(progress(idle, 0, {}) | {"durationMs": {"triggerExecution": 1}})
+        self.reports += [Report(batch_of(one), json.dumps(one)) for one in told]
+
+    @property
+    def lastProgress(self) -> Report | None:
+        self.reads += 1
+        return self.reports[-1] if self.reports else None
+
+    @property
+    def recentProgress(self) -> list[Report]:
+        self.reads += len(self.reports)
+        return self.reports
+
+
+def batch_of(told: dict[str, object]) -> int:
+    batch = told["batchId"]
+    assert isinstance(batch, int)
+    return batch
+
+
+def test_the_latest_report_is_enough_while_no_batch_was_missed() -> None:
+    query, figures = Reports(), QueryFigures(query="q")
+    figures.look_at(query, run_id="r")
+    query.add(*range(40, 100))  # a query that goes on, and was not looked at
+    figures.look_at(query, run_id="r")
+    assert (figures.batches, figures.rows) == (60, 120)
+    query.reads = 0
+    for batch in range(100, 120):
+        query.add(batch)
+        figures.look_at(query, run_id="r")
+        figures.look_at(query, run_id="r")
+    query.add(idle=120)
+    for _ in range(10):
+        figures.look_at(query, run_id="r")
+    assert (figures.batches, query.reads) == (80, 50)
+
+
+def test_batches_that_ended_between_two_looks_are_counted_too() -> None:
+    query, figures = Reports(), QueryFigures(query="q")
+    query.add(0)
+    figures.look_at(query, run_id="r")
+    query.add(1, 2, 3)
+    figures.look_at(query, run_id="r")
+    query.add(4, idle=5)  # the idle report hides that batch 4 has run
+    figures.look_at(query, run_id="r")
+    assert (figures.batches, figures.rows) == (5, 10)
+
+
+def test_a_query_that_is_started_again_goes_on_being_counted() -> None:
+    figures = QueryFigures(query="q")
+    for run, batches in (("first", (0, 1)), ("second", (1, 2, 3))):
+        query = Reports()
+        query.add(*batches)
+        figures.look_at(query, run_id=run)
+    assert (figures.batches, figures.last_batch_id) == (4, 3)
 
 
 def test_state_is_that_of_all_operators_after_the_last_batch() -> None:

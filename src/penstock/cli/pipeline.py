@@ -142,9 +142,16 @@ def run(
         print_json([one.summary() for one in figures])
         return
     print_table(
-        ("query", "batches", "rows", "rows/s", "last batch"),
+        ("query", "batches", "rows", "rows/s", "last batch", "dropped"),
         (
-            (one.query, one.batches, one.rows, f"{one.rows_per_second:,.0f}", f"{one.batch_ms} ms")
+            (
+                one.query,
+                one.batches,
+                one.rows,
+                f"{one.rows_per_second:,.0f}",
+                f"{one.batch_ms} ms",
+                one.rows_dropped,
+            )
             for one in figures
         ),
     )

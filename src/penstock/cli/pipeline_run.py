@@ -6,7 +6,6 @@ the thread that made it.
 """
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from rich.text import Text
 from penstock.cli.connect import with_cluster
 from penstock.cli.last_line import say_after
 from penstock.cli.pipeline_load import load, start_of
-from penstock.cli.pipeline_progress import QueryFigures, waiting_for
+from penstock.cli.pipeline_progress import QueryFigures, dropped_warning, waiting_for
 from penstock.cli.show import OutputConsole
 from penstock.client.admin.admin import Admin
 from penstock.client.consume.isolation import Isolation
@@ -114,6 +113,7 @@ class _Run:
         for query in self._spark.streams.active:
             query.stop()
         self._look()
+        self._shown.warn(list(self._figures.values()))
         self._raise_failure()
         return list(self._figures.values())
 
@@ -146,8 +146,7 @@ class _Run:
         for query in list(self._queries.values()):
             name = query.name or str(query.id)
             figures = self._figures.setdefault(name, QueryFigures(query=name))
-            for progress in query.recentProgress:
-                figures.take(json.loads(progress.json))
+            figures.look_at(query, run_id=str(query.runId))
             if query.isActive:
                 figures.status = query.status["message"]
 
@@ -172,6 +171,7 @@ class _Shown:
         self._asked_s = 0.0
         self._shown_s = time.monotonic()
         self._waiting: str | None = None  # what was told last
+        self._dropped: dict[str, int] = {}  # rows by query, of which was warned
 
     def __enter__(self) -> None:
         if self._live is not None:
@@ -188,6 +188,7 @@ class _Shown:
         if self._live is None and waiting is not None and waiting != self._waiting:
             self._say(f"waiting: {waiting}")
         self._waiting = waiting
+        self.warn(figures)
         if self._live is None and now_s - self._shown_s < LINE_SECONDS:
             return
         if now_s - self._asked_s >= LAG_SECONDS:
@@ -210,11 +211,18 @@ class _Shown:
                 f" {'-' if lag is None else lag}, last batch {one.batch_ms} ms"
             )
 
+    def warn(self, figures: list[QueryFigures]) -> None:
+        """Of rows that Spark has dropped since it was warned of them."""
+        for one in figures:
+            if one.rows_dropped > self._dropped.get(one.query, 0):
+                self._dropped[one.query] = one.rows_dropped
+                self._say(dropped_warning(one))
+
     def _say(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _table(self, figures: list[QueryFigures]) -> Table:
-        table = Table("query", "batch", "rows", "rows/s", "lag", "batch time")
+        table = Table("query", "batch", "rows", "rows/s", "lag", "batch time", "dropped")
         for one in figures:
             lag = one.lag(self._ends)
             table.add_row(
@@ -224,6 +232,7 @@ class _Shown:
                 f"{one.rows_per_second:,.0f}",
                 "-" if lag is None else f"{lag:,}",
                 f"{one.batch_ms} ms",
+                f"{one.rows_dropped:,}",
             )
         return table
 
