@@ -4,9 +4,12 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,15 +103,24 @@ def test_a_replayed_letter_is_the_record_as_it_was_and_keeps_its_attempt(
 ) -> None:
     penstock.topic("orders", partitions=3)
     penstock.topic("dead")
-    client.produce("dead", [letter(4)])
+    counted = letter(4)
+    counted = replace(counted, headers=(*counted.headers, ("penstock.dlq.counted", b"true")))
+    client.produce("dead", [counted])
+    before_ms = time.time_ns() // 1_000_000
     assert run("dlq replay dead").text.endswith("replayed 1 letter\n")
+    after_ms = time.time_ns() // 1_000_000
     [record] = committed(run, "orders")
     assert record["partition"] == 1
     assert (record["key"], record["value"], record["timestamp_ms"]) == ("k4", "v4", 1_004)
-    assert record["headers"] == [
+    headers: Any = record["headers"]
+    *kept, replayed = headers
+    assert kept == [
         {"name": "trace", "value": "t4"},
         {"name": "penstock.dlq.attempt", "value": "1"},
+        {"name": "penstock.dlq.counted", "value": "true"},
     ]
+    assert replayed["name"] == "penstock.dlq.replayed-at"
+    assert before_ms <= int(replayed["value"]) <= after_ms
 
 
 def test_a_letter_that_tells_no_time_is_replayed_with_its_own(

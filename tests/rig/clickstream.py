@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock.spark.pipelines.clickstream.generate import Act, Fraud
-from penstock.spark.pipelines.clickstream.rules import LATENESS_MS, RULES
+from penstock.spark.pipelines.clickstream.rules import DISORDER_MS, RULES
 
 SESSION_GAP_MS = 30 * 60_000
 
@@ -15,12 +15,17 @@ def sound_events(acts: Iterable[Act]) -> list[dict[str, Any]]:
     return [json.loads(act.event.value or b"") for act in acts if not act.damaged]
 
 
+def dead_letters(acts: Iterable[Act]) -> list[bytes]:
+    return sorted(act.event.value or b"" for act in acts if act.damaged or act.late)
+
+
 def closed_sessions(acts: Sequence[Act]) -> set[tuple[str, int, int, int, int]]:
     """User, first and last moment, events, revenue of each visit that is known to have ended."""
     by_user: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for event in sound_events(acts):
+    events = sound_events(act for act in acts if not act.late)
+    for event in events:
         by_user[event["user_id"]].append(event)
-    sure_until_ms = max(act.event.timestamp_ms for act in acts if not act.damaged) - LATENESS_MS
+    sure_until_ms = max(event["at_ms"] for event in events) - DISORDER_MS
     return {
         (
             user,

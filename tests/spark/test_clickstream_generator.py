@@ -6,7 +6,14 @@ from itertools import islice, pairwise
 from typing import Any
 
 from penstock.spark.pipelines.clickstream import rules
-from penstock.spark.pipelines.clickstream.generate import SEND_DELAY_MS, Act, Fraud, acts, events
+from penstock.spark.pipelines.clickstream.generate import (
+    LATE_MS_MAX,
+    SEND_DELAY_MS,
+    Act,
+    Fraud,
+    acts,
+    events,
+)
 from penstock.spark.pipelines.clickstream.rules import Moment
 from penstock.spark.pipelines.generated import WRONG_TIMES_MS
 
@@ -27,7 +34,18 @@ def test_events_are_keyed_by_user_and_late_by_no_more_than_said() -> None:
         latest_ms = max(latest_ms, act.event.timestamp_ms)
         if not act.damaged:
             assert act.event.key == fields(act)["user_id"].encode()
+        if not (act.damaged or act.late):
             assert act.event.timestamp_ms == fields(act)["at_ms"]
+
+
+def test_some_are_too_late_for_sessions_and_alerts_and_none_of_a_fraud() -> None:
+    made = some(20_000)
+    late = [act for act in made if act.late]
+    assert len(made) / 300 < len(late) < len(made) / 150
+    assert not any(act.fraud or act.damaged for act in late)
+    for act in late:
+        behind_ms = act.event.timestamp_ms - fields(act)["at_ms"]
+        assert rules.LATENESS.late_ms_max < behind_ms <= LATE_MS_MAX
 
 
 def test_some_are_damaged_and_none_of_a_fraud() -> None:

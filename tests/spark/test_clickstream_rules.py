@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from penstock.spark.pipelines.clickstream.rules import (
     CARD_BURST,
+    DISORDER_MS,
     FAILED_LOGINS,
-    LATENESS_MS,
     MOMENTS_MAX,
     NOTHING,
     RULES,
@@ -25,7 +25,7 @@ AT_MS = 1_767_225_600_000
 @st.composite
 def scattered(draw: st.DrawFn, rule: Rule) -> list[Moment]:
     """Moments of some spans, few enough to be remembered all, in any order."""
-    reach = min(3 * rule.span_ms, LATENESS_MS)
+    reach = min(3 * rule.span_ms, DISORDER_MS)
     times = draw(st.lists(st.integers(0, reach), min_size=1, max_size=14))
     details = draw(st.lists(st.sampled_from("ABC"), min_size=len(times), max_size=len(times)))
     moments = [
@@ -100,4 +100,4 @@ def test_many_purchases_in_one_country_are_no_fraud() -> None:
 
 def test_what_is_remembered_lasts_as_long_as_late_events_may_come() -> None:
     memory, _ = notice(NOTHING, [Moment(AT_MS, "e0", "DE")], TWO_COUNTRIES)
-    assert forget_at_ms(memory, TWO_COUNTRIES) == AT_MS + TWO_COUNTRIES.span_ms + LATENESS_MS
+    assert forget_at_ms(memory, TWO_COUNTRIES) == AT_MS + TWO_COUNTRIES.span_ms + DISORDER_MS

@@ -1,5 +1,7 @@
 """The whole shop against a node and a PostgreSQL: every output is proven."""
 
+import json
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -9,10 +11,11 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.pipelines.commerce import job, names
 from penstock.spark.pipelines.commerce.generate import events
+from penstock.spark.pipelines.commerce.lateness import PAYMENT_LATENESS
 from penstock.spark.pipelines.commerce.proof import OUTPUTS, Finding, Output, Proof
 from penstock.spark.pipelines.generated import Event
 from penstock.spark.pipelines.place import Place
-from rig.commerce import harms
+from rig.commerce import harms, is_sound
 from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
@@ -28,7 +31,7 @@ def test_every_output_follows_from_the_events(
     spark: SparkSession, node: ServedNode, folder: Path, postgres: str
 ) -> None:
     make_topics(node.bootstrap, "commerce")
-    proof, story = Proof(), [*of_2099(), *islice(events(1), COUNT)]
+    proof, story = Proof(), [*of_2099(), *islice(events(1), COUNT), too_late_for_revenue()]
     for event in story:
         proof.take(event)
     produce(node.bootstrap, story)
@@ -67,6 +70,22 @@ def test_every_output_follows_from_the_events(
 
 def blamed(findings: list[Finding]) -> list[str]:
     return [finding.what for finding in findings if not finding.proven]
+
+
+def too_late_for_revenue() -> Event:
+    """A payment that was completed half an hour before its till sent it."""
+    return next(
+        one
+        for one in events(2)
+        if one.topic == names.PAYMENTS
+        and b'"completed"' in (one.value or b"")
+        and is_sound(one)
+        and one.timestamp_ms - at_ms(one) > PAYMENT_LATENESS.late_ms_max
+    )
+
+
+def at_ms(event: Event) -> float:
+    return datetime.fromisoformat(json.loads(event.value or b"")["at"]).timestamp() * 1000
 
 
 def of_2099() -> list[Event]:

@@ -2,9 +2,11 @@
 
 import json
 from collections import Counter, defaultdict
+from datetime import datetime
 from itertools import islice
 
-from penstock.spark.pipelines.commerce.generate import events, moment
+from penstock.spark.pipelines.commerce.generate import OFFLINE_MS_MAX, events, moment
+from penstock.spark.pipelines.commerce.lateness import PAYMENT_LATENESS
 from penstock.spark.pipelines.commerce.names import INVENTORY, ORDERS, PAYMENTS
 from penstock.spark.pipelines.generated import WRONG_TIMES_MS, Event
 from rig.commerce import is_sound
@@ -57,6 +59,24 @@ def test_a_few_events_of_orders_and_payments_come_once_more_with_a_wrong_time() 
     assert {fields["ordered_at"] for _, fields in wrong} >= times
     ids = {fields["event_id"] for _, fields in good(records)}
     assert len([fields for _, fields in wrong if fields["event_id"] in ids]) >= len(wrong) - 1
+
+
+def test_a_few_payments_come_after_half_an_hour_and_are_dated_when_they_are_sent() -> None:
+    records = list(islice(events(1), 5 * COUNT))
+    behind = [
+        (event.topic, event.timestamp_ms - millis(str(fields["at"])))
+        for event, fields in good(records)
+    ]
+    late = [ms for topic, ms in behind if ms > 0]
+    assert {topic for topic, ms in behind if ms > 0} == {PAYMENTS}
+    # Events of the same transaction wait for the one that is offline, and may be less late.
+    too_late = [ms for ms in late if ms > PAYMENT_LATENESS.late_ms_max]
+    assert 20 < len(too_late) <= len(late) < len(records) * 0.01
+    assert max(late) <= OFFLINE_MS_MAX
+
+
+def millis(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp() * 1000
 
 
 def test_hot_articles_have_about_half_of_all_events() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce.generate import events
+from penstock.spark.pipelines.commerce.lateness import PAYMENT_LATENESS
 from penstock.spark.pipelines.commerce.proof import Output, Proof
 from penstock.spark.pipelines.generated import Event
 from rig.commerce import harms, is_sound
@@ -122,6 +123,34 @@ SENT = [
     (names.PAYMENTS, "1-1", INITIATED),
     (names.PAYMENTS, "1-1", COMPLETED),
 ]
+
+
+def test_a_payment_too_late_for_revenue_is_to_be_in_the_ledger_and_a_dead_letter() -> None:
+    late_ms = PAYMENT_LATENESS.late_ms_max
+    value = json.dumps(COMPLETED).encode()
+    for record_ms, is_late in ((AT_MS + late_ms, False), (AT_MS + late_ms + 1, True)):
+        proof = Proof()
+        proof.take(Event(names.PAYMENTS, b"1-1", value, record_ms))
+        right = outputs_of_one_payment()
+        out = right | {names.DEAD_LETTERS: [Output("1-1", value)]}
+        out |= {names.REVENUE: []}
+        wrong, proven = (right, out) if is_late else (out, right)
+        assert [one.what for one in proof.findings(proven, None) if not one.proven] == []
+        assert {one.what for one in proof.findings(wrong, None) if not one.proven} == {
+            names.DEAD_LETTERS,
+            names.REVENUE,
+        }
+
+
+def outputs_of_one_payment() -> dict[str, list[Output]]:
+    view = {name: COMPLETED[name] for name in ("order_id", "transaction_id", "attempt")}
+    view |= {"ordered_at": AT, "status": "paid", "order_events": 0, "payment_events": 1}
+    minute = {"minute": "2026-01-01T08:00Z", "region": "north", "revenue_cents": 700}
+    return {
+        names.LEDGER: rows(("1-1", COMPLETED)),
+        names.ORDER_VIEW: rows(("1", view)),
+        names.REVENUE: rows(("2026-01-01T08:00Z/north", minute | {"payments": 1})),
+    }
 
 
 def rows(*told: tuple[str, dict[str, object]]) -> list[Output]:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from penstock.model.offset import Offset
 from penstock.spark.dead_letter_headers import (
     ATTEMPT,
+    COUNTED,
+    REPLAYED_AT,
     Letter,
     letter_of,
     parse_ranges,
@@ -136,7 +138,8 @@ def test_a_letter_tells_where_it_came_from() -> None:
         reason="field id is missing",
         attempt=2,
     )
-    assert replayed_headers(headers) == (("trace", b"7"), (ATTEMPT, b"2"))
+    kept = replayed_headers((*headers, (COUNTED, b"true"), (REPLAYED_AT, b"4")), now_ms=5_000)
+    assert kept == (("trace", b"7"), (ATTEMPT, b"2"), (COUNTED, b"true"), (REPLAYED_AT, b"5000"))
 
 
 def test_what_others_write_is_a_letter_that_tells_nothing() -> None:

@@ -250,7 +250,7 @@ async def _write(
                 one.topic,
                 record.value,
                 key=record.key,
-                headers=replayed_headers(record.headers),
+                headers=replayed_headers(record.headers, now_ms=now_ms),
                 timestamp_ms=min(one.timestamp_ms, now_ms),
                 partition=one.partition if there else None,
             )

@@ -62,11 +62,13 @@ def route(
     dead_letters: str,
     topic: str | None = None,
     reason: str = REASON,
+    counted: Column | None = None,
 ) -> DataFrame:
     """One frame for one sink: good rows in the columns of `good`, bad rows as dead letters.
 
     `good` has the columns of the sink: value, and any of key, headers, topic, partition, timestamp.
-    `topic` is the topic of the good rows if there is no such column.
+    `topic` is the topic of the good rows if there is no such column. `counted` holds for bad rows
+    that other queries count: their letters have a header which says so, see `was_counted`.
     """
     _need(rows, (*SOURCE_COLUMNS, reason))
     unknown = sorted(set(good) - set(SINK_TYPES))
@@ -80,7 +82,7 @@ def route(
     wanted = {name: _column(one) for name, one in good.items()}
     if topic is not None:
         wanted["topic"] = F.lit(topic)
-    posted = _letter_columns(dead_letters, reason)
+    posted = _letter_columns(dead_letters, reason, counted)
     return rows.select(
         *(
             F.when(is_bad, posted[name])
@@ -91,14 +93,16 @@ def route(
     )
 
 
-def letters(rows: DataFrame, *, dead_letters: str, reason: str = REASON) -> DataFrame:
-    """The bad rows alone, in the columns of the sink.
+def letters(
+    rows: DataFrame, *, dead_letters: str, reason: str = REASON, counted: Column | None = None
+) -> DataFrame:
+    """The bad rows alone, in the columns of the sink; `counted` is that of `route`.
 
     For good rows that do not become one record each: `good.unionByName(letters(...),
     allowMissingColumns=True)` is still one write, though its source is read twice.
     """
     _need(rows, (*SOURCE_COLUMNS, reason))
-    posted = _letter_columns(dead_letters, reason)
+    posted = _letter_columns(dead_letters, reason, counted)
     bad = rows.where(F.col(reason).isNotNull())
     return bad.select(*(column.alias(name) for name, column in posted.items()))
 
@@ -207,9 +211,23 @@ def _outcome(
         return None, said.removesuffix(":")[:REASON_CHARACTERS_MAX]
 
 
-def _letter_columns(dead_letters: str, reason: str) -> dict[str, Column]:
+def was_counted() -> Column:
+    """Whether a row is a replayed letter of a record that some queries have counted. It would count
+    twice there; for the others it is too late. Asks for the column `headers`.
+    """
+    return F.coalesce(F.exists("headers", lambda one: one["key"] == letter.COUNTED), F.lit(False))
+
+
+def replayed_ms() -> Column:
+    """When a row was replayed; null for one that was not. Asks for the column `headers`."""
+    return _last(F.col("headers"), letter.REPLAYED_AT).try_cast("bigint")
+
+
+def _letter_columns(dead_letters: str, reason: str, counted: Column | None) -> dict[str, Column]:
     """A bad row as it came, with where it came from and why it is bad."""
     own = F.coalesce(F.col("headers"), F.array().cast(HEADERS_TYPE))
+    elsewhere = was_counted() if counted is None else was_counted() | counted
+    mark = F.array(_header(letter.COUNTED, F.lit("true"))).cast(HEADERS_TYPE)
     others = F.filter(own, lambda header: ~header["key"].startswith(letter.PREFIX))
     ours = F.array(
         _header(letter.TOPIC, F.col("topic")),
@@ -222,7 +240,9 @@ def _letter_columns(dead_letters: str, reason: str) -> dict[str, Column]:
     return {
         "key": F.col("key").cast("binary"),
         "value": F.col("value").cast("binary"),
-        "headers": F.concat(others, ours).cast(HEADERS_TYPE),
+        "headers": F.concat(
+            others, ours, F.when(elsewhere, mark).otherwise(F.array().cast(HEADERS_TYPE))
+        ).cast(HEADERS_TYPE),
         "topic": F.lit(dead_letters),
         "partition": F.lit(None).cast("int"),
         # That of the writing: by the record's, retention could take the letter at once.
@@ -232,9 +252,13 @@ def _letter_columns(dead_letters: str, reason: str) -> dict[str, Column]:
 
 def _attempts(headers: Column) -> Column:
     """How often it was tried before, as a letter that was replayed says; else 0."""
-    told = F.filter(headers, lambda header: header["key"] == letter.ATTEMPT)
-    text = F.try_element_at(told, F.lit(-1))["value"].cast("string")
-    return F.coalesce(text.try_cast("int"), F.lit(0))
+    return F.coalesce(_last(headers, letter.ATTEMPT).try_cast("int"), F.lit(0))
+
+
+def _last(headers: Column, name: str) -> Column:
+    """The text of the last header of this name, or null."""
+    told = F.filter(headers, lambda header: header["key"] == name)
+    return F.try_element_at(told, F.lit(-1))["value"].cast("string")
 
 
 def _header(name: str, text: Column) -> Column:

@@ -5,12 +5,15 @@ tried.
     penstock.dlq.timestamp                    the record's, in milliseconds
     penstock.dlq.reason                       one sentence
     penstock.dlq.attempt                      1, and one more each time that it was replayed in vain
+    penstock.dlq.counted                      true: some queries have counted the record, and those
+                                              with windows have not, since it came too late
+    penstock.dlq.replayed-at                  of a replayed record: when, in milliseconds
 
 Key, value and all other headers of a letter are those of the record. Its timestamp is that of its
 writing, for retention goes by it: a letter is kept as long as its topic says, however old the
 record is. When it is replayed the record has its own timestamp again, or that of the replay if its
-own lies ahead of it, which brokers refuse; the attempt stays with it, and the other headers of ours
-go.
+own lies ahead of it, which brokers refuse. The attempt stays with it, and so does `counted`, by
+which a query knows not to count it again; the other headers of ours go.
 
 A replay notes in the dead-letter topic itself which letters are done with: a receipt has no key
 and no value, and `penstock.dlq.replayed` holds the offsets of its own partition as ranges, `4-7,9`
@@ -30,7 +33,10 @@ OFFSET = PREFIX + "offset"
 TIMESTAMP = PREFIX + "timestamp"
 REASON = PREFIX + "reason"
 ATTEMPT = PREFIX + "attempt"
+COUNTED = PREFIX + "counted"
+REPLAYED_AT = PREFIX + "replayed-at"
 REPLAYED = PREFIX + "replayed"
+KEPT = (ATTEMPT, COUNTED)
 
 TIMESTAMP_MS_MAX = 2**63 - 1
 RANGE = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
@@ -67,11 +73,14 @@ def letter_of(headers: Headers) -> Letter | Ranges:
     )
 
 
-def replayed_headers(headers: Headers) -> Headers:
-    """Those of the record as it was, and the attempt, so that the next one is counted on."""
-    return tuple(
-        (name, value) for name, value in headers if name == ATTEMPT or not name.startswith(PREFIX)
+def replayed_headers(headers: Headers, *, now_ms: int) -> Headers:
+    """Those of the record as it was; the attempt, so that the next one is counted on; and the time,
+    by which a query with windows knows that the record may come too late.
+    """
+    kept = tuple(
+        (name, value) for name, value in headers if name in KEPT or not name.startswith(PREFIX)
     )
+    return (*kept, (REPLAYED_AT, b"%d" % now_ms))
 
 
 def receipt_headers(replayed: Ranges) -> Headers:

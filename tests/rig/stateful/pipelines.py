@@ -16,7 +16,7 @@ from penstock.spark.pipelines.cdc.steps import CACHE, SEARCH
 from penstock.spark.pipelines.clickstream import job as clickstream
 from penstock.spark.pipelines.clickstream.generate import Act, acts
 from penstock.spark.pipelines.place import Place
-from rig.clickstream import closed_sessions, planted_frauds
+from rig.clickstream import closed_sessions, dead_letters, planted_frauds
 from rig.pipeline_input import make_topics
 from rig.shop_table import place_in_log, products
 from rig.sink_output import committed_records
@@ -69,7 +69,7 @@ class Clickstream:
             ((told["rule"], told["subject"]) for told in self._told(clickstream.ALERTS)),
         )
         letters = compare(
-            (act.event.value for act in made if act.damaged),
+            dead_letters(made),
             (value for _, value in committed(self._place.bootstrap, clickstream.DEAD_LETTERS)),
         )
         table = DeltaTable(self._place.table(clickstream.AUDIT))

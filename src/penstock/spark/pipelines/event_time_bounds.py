@@ -4,6 +4,9 @@ A watermark follows the latest event time that it has seen and never goes back, 
 year 2099 would make all later ones late, and Spark drops late rows without a word. Such an event is
 therefore no event: it becomes a dead letter (`event_time.py`). ADR 28 says why it is compared with
 the record's timestamp, and what bounds that one.
+
+A query whose watermark stands only minutes behind has a bound of its own, `Lateness`: what is later
+becomes a dead letter for this query. ADR 58 says why the watermark passes no good event then.
 """
 
 from dataclasses import dataclass
@@ -40,6 +43,35 @@ class EventTimeBounds:
 
 
 DEFAULT_BOUNDS = EventTimeBounds()
+
+# So far out of the order of their timestamps may records be read: brokers take what is dated two
+# minutes ahead of their clock, and producers try for two minutes to send a record
+# (delivery.timeout.ms). Backlogs are read in this order (maxOffsetsPerTriggerBy=timestamp).
+DISORDER_MS_MAX = 5 * MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """How long after an event its record may come, for a query that can't wait for 30 days."""
+
+    late_ms_max: int  # still good
+    outputs: str  # what it is too late for, in a reason
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.late_ms_max <= MS_MAX
+
+    def watermark_ms(self, bounds: EventTimeBounds) -> int:
+        """The delay of a watermark that no good event is behind. The event that moved it may have
+        been ahead of its record, and this record may be read before older ones.
+        """
+        # Spark drops what is not after its watermark: hence one more.
+        return self.late_ms_max + bounds.ahead_ms_max + DISORDER_MS_MAX + 1
+
+    def reason(self, field: str) -> str:
+        return (
+            f"field {field} is more than {span(self.late_ms_max)} before its record came:"
+            f" too late for {self.outputs}"
+        )
 
 
 def span(duration_ms: int) -> str:

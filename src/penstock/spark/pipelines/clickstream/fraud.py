@@ -8,7 +8,8 @@ in it can matter any more. `applyInPandasWithState` does with any state store;
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas
@@ -16,15 +17,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from penstock.spark.pipelines.clickstream.rules import (
+    LATENESS,
     NOTHING,
     RULES,
     Memory,
     Moment,
+    Rule,
     Run,
     forget_at_ms,
     notice,
 )
-from penstock.spark.pipelines.clickstream.steps import LATENESS
+from penstock.spark.pipelines.clickstream.steps import watermark_delay
+from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
 
 ALERT = (
     "rule string, subject string, first_at_ms long, last_at_ms long, events int,"
@@ -34,21 +38,34 @@ ALERT = (
 MEMORY = "memory string"
 
 
-def alerts(signals: DataFrame) -> DataFrame:
+def alerts(signals: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
     """One row for each run of fraud, in the batch that brings the event which makes it one."""
+    disorder_ms = LATENESS.watermark_ms(event_time)
+    rules = {name: replace(rule, disorder_ms=disorder_ms) for name, rule in RULES.items()}
+
+    def watch_by_rules(
+        group: tuple[Any, ...], frames: Iterable[pandas.DataFrame], state: GroupState
+    ) -> Iterator[pandas.DataFrame]:
+        return watch(group, frames, state, rules)
+
     return (
-        signals.withWatermark("at", LATENESS)
+        signals.withWatermark("at", watermark_delay(event_time))
         .groupBy("rule", "subject")
-        .applyInPandasWithState(watch, ALERT, MEMORY, "append", GroupStateTimeout.EventTimeTimeout)
+        .applyInPandasWithState(
+            watch_by_rules, ALERT, MEMORY, "append", GroupStateTimeout.EventTimeTimeout
+        )
     )
 
 
 def watch(
-    group: tuple[Any, ...], frames: Iterable[pandas.DataFrame], state: GroupState
+    group: tuple[Any, ...],
+    frames: Iterable[pandas.DataFrame],
+    state: GroupState,
+    rules: Mapping[str, Rule],
 ) -> Iterator[pandas.DataFrame]:
     """Spark calls this for each rule and subject with new signals, or whose time is over."""
     name, subject = group
-    rule = RULES[name]
+    rule = rules[name]
     if state.hasTimedOut:
         state.remove()
         return

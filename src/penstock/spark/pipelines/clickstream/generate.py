@@ -7,7 +7,8 @@
 `acts` tells with every event what stands behind it, so that a test can compare. Frauds are hours
 apart for any one victim, and what honest people do never looks like one. Events are sent up to
 SEND_DELAY_MS after they happened, so they come a little out of order; one in 200 is damaged, or of
-a device whose clock is wrong by years.
+a device whose clock is wrong by years. One in 200 comes after half an hour, from a phone that was
+offline and dates its records when it sends them: too late for sessions and alerts.
 """
 
 import heapq
@@ -33,6 +34,9 @@ SESSION_PAUSE_MS = 90 * MINUTE_MS  # on average, between the sessions of one use
 SEND_DELAY_MS = 20 * SECOND_MS
 FRAUD_PAUSE_MS = 12 * MINUTE_MS  # from one to the next, over all users
 DAMAGED_SHARE = 1 / 200
+LATE_SHARE = 1 / 200
+LATE_MS_MIN = 20 * MINUTE_MS  # more than rules.LATENESS
+LATE_MS_MAX = 60 * MINUTE_MS
 
 
 class Fraud(NamedTuple):
@@ -45,6 +49,7 @@ class Act(NamedTuple):
     event: Event
     fraud: Fraud | None = None
     damaged: bool = False
+    late: bool = False  # for sessions and alerts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +72,8 @@ def acts(seed: int, *, users: int = USERS, start_ms: int = START_MS) -> Iterator
     people = [_user(chance, number) for number in range(users)]
     stories = [_life(random.Random(chance.random()), person, start_ms) for person in people]
     stories.append(_frauds(random.Random(chance.random()), people, start_ms))
-    return _sent(chance, heapq.merge(*stories, key=lambda doing: doing.at_ms))
+    offline = random.Random(f"offline {seed}")
+    return _sent(chance, offline, heapq.merge(*stories, key=lambda doing: doing.at_ms))
 
 
 class _Doing(NamedTuple):
@@ -169,14 +175,19 @@ def _drain(
         at_ms += int(chance.uniform(4, 16) * SECOND_MS)
 
 
-def _sent(chance: random.Random, doings: Iterator[_Doing]) -> Iterator[Act]:
+def _sent(chance: random.Random, offline: random.Random, doings: Iterator[_Doing]) -> Iterator[Act]:
     """As producers send it: with ids, late by some seconds, and now and then damaged."""
     waiting: list[tuple[int, int, Act]] = []
     for number, doing in enumerate(doings):
         while waiting and waiting[0][0] <= doing.at_ms:
             yield heapq.heappop(waiting)[2]
         sent_ms = doing.at_ms + int(chance.uniform(0, SEND_DELAY_MS))
-        heapq.heappush(waiting, (sent_ms, number, _act(chance, number, doing)))
+        act = _act(chance, number, doing)
+        # A fraud comes in time: it is there to be found.
+        if not (act.damaged or act.fraud) and offline.random() < LATE_SHARE:
+            sent_ms = doing.at_ms + int(offline.uniform(LATE_MS_MIN, LATE_MS_MAX))
+            act = Act(act.event._replace(timestamp_ms=sent_ms), late=True)
+        heapq.heappush(waiting, (sent_ms, number, act))
 
 
 def _act(chance: random.Random, number: int, doing: _Doing) -> Act:

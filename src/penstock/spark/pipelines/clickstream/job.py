@@ -28,11 +28,12 @@ def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
     records = read_topics(spark, place, EVENTS, includeHeaders="true")
     events = steps.parsed(records, event_time=place.event_time)
     sound = steps.sound(events)
-    sessions = steps.as_records(steps.sessions(sound), key="user_id")
-    alerts = steps.as_records(fraud.alerts(steps.signals(sound)), key="subject")
-    wrong = alerts.withColumn("topic", F.lit(ALERTS)).unionByName(
-        letters(events, dead_letters=DEAD_LETTERS), allowMissingColumns=True
-    )
+    bounds = place.event_time
+    sessions = steps.as_records(steps.sessions(sound, event_time=bounds), key="user_id")
+    frauds = fraud.alerts(steps.signals(sound), event_time=bounds)
+    alerts = steps.as_records(frauds, key="subject")
+    bad = letters(steps.refused(events), dead_letters=DEAD_LETTERS, counted=F.col(steps.COUNTED))
+    wrong = alerts.withColumn("topic", F.lit(ALERTS)).unionByName(bad, allowMissingColumns=True)
     return [
         write_topics(sessions, place, query=SESSIONS, topic=SESSIONS),
         write_profiles(sound, place),

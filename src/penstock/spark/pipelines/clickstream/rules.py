@@ -6,7 +6,8 @@ Every rule has one form: at least `least` different details within `span_ms` for
     two-countries   a user     details are countries   two within ten minutes, of purchases
     card-burst      a card     details are events      five within two minutes, of purchases
 
-Moments may come out of order, by up to LATENESS_MS. Promises, for one rule and one subject:
+Moments may come out of order, by up to a rule's `disorder_ms`. Promises, for one rule and one
+subject:
 
 1. Whenever `least` different details lie within `span_ms`, there is an alert, whatever the order.
 2. There is no alert otherwise.
@@ -20,9 +21,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, Lateness
+
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
-LATENESS_MS = 10 * MINUTE_MS
+# What is later is no signal, and in no session either.
+LATENESS = Lateness(late_ms_max=10 * MINUTE_MS, outputs="sessions and alerts")
+DISORDER_MS = LATENESS.watermark_ms(DEFAULT_BOUNDS)
 MOMENTS_MAX = 64
 
 
@@ -31,15 +36,17 @@ class Rule:
     name: str
     span_ms: int
     least: int
+    disorder_ms: int = DISORDER_MS  # moments may come so far out of order
 
     def __post_init__(self) -> None:
         assert self.span_ms > 0
+        assert self.disorder_ms >= 0
         assert 2 <= self.least < MOMENTS_MAX / 2  # a full memory is then beyond doubt a hit
 
     @property
     def memory_ms(self) -> int:
         """A moment older than this can't be part of anything any more."""
-        return self.span_ms + LATENESS_MS
+        return self.span_ms + self.disorder_ms
 
 
 FAILED_LOGINS = Rule(name="failed-logins", span_ms=MINUTE_MS, least=6)

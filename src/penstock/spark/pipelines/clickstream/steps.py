@@ -1,7 +1,8 @@
 """Events of people into sessions, profiles, signs of fraud, and rows of the audit log.
 
 `parsed` comes first; everything after it but the audit log works on `sound` events alone. The
-others have a `reason`, and become dead letters.
+others have a `reason`, and become dead letters. So do those that are `late`, which profiles count
+and sessions and alerts do not: `refused` has both.
 """
 
 from collections.abc import Iterable
@@ -11,12 +12,19 @@ from pyspark.sql import functions as F
 
 from penstock.spark.pipelines.clickstream import rules
 from penstock.spark.pipelines.clickstream.profile import MEMORY, Profile, profile_with
-from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
+from penstock.spark.pipelines.event_time import (
+    ahead_fault,
+    behind_fault,
+    late_fault,
+    record_fault,
+    replay_fault,
+)
 from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
 from penstock.spark.pipelines.forgetting import VIEW, Fields, View, view_of_recent
 from penstock.spark.schemas import BriefJson
 
 FAULT = "_fault"  # of the JSON
+COUNTED = "counted"
 KINDS = ("page_view", "click", "login", "purchase")
 EVENT = """
     event_id string NOT NULL, user_id string NOT NULL, kind string NOT NULL,
@@ -26,19 +34,30 @@ EVENT = """
 
 SESSION_GAP = "30 minutes"
 DAY_MS = 86_400_000
-LATENESS = f"{rules.LATENESS_MS} milliseconds"
 
 
 def parsed(records: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
-    """Records of the topic, each with the fields of its event, and `reason` where it is none."""
+    """Records of the topic, each with the fields of its event; `reason` where it is none, and
+    `late` where it is one that comes too late for sessions and alerts.
+    """
     event, text = BriefJson(EVENT), F.col("value").cast("string")
     return (
         records.withColumn("raw", event.raw(text))
         .withColumns({"event": event.value(F.col("raw")), FAULT: event.fault(text, F.col("raw"))})
         .select(*records.columns, "event.*", FAULT)
-        .withColumn("reason", F.coalesce(F.col(FAULT), _reason(), _time_reason(event_time)))
+        .withColumn(
+            "reason",
+            F.coalesce(F.col(FAULT), _reason(), _time_reason(event_time), replay_fault(records)),
+        )
         # Not of every number: one that Spark has no timestamp for would end the query.
         .withColumn("at", F.when(F.col("reason").isNull(), F.timestamp_millis("at_ms")))
+        .withColumn(
+            "late",
+            F.when(
+                F.col("reason").isNull(),
+                late_fault(records, "at_ms", F.col("at_ms"), rules.LATENESS),
+            ),
+        )
         .drop(FAULT)
     )
 
@@ -64,14 +83,26 @@ def sound(events: DataFrame) -> DataFrame:
     return events.where("reason IS NULL")
 
 
-def sessions(events: DataFrame) -> DataFrame:
+def refused(events: DataFrame) -> DataFrame:
+    """What is to be a dead letter, with its `reason`; some of it is `counted` by profiles."""
+    return events.withColumn(COUNTED, F.col("late").isNotNull()).withColumn(
+        "reason", F.coalesce("reason", "late")
+    )
+
+
+def watermark_delay(bounds: EventTimeBounds) -> str:
+    return f"{rules.LATENESS.watermark_ms(bounds)} milliseconds"
+
+
+def sessions(events: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
     """A user's visits, each once: when it is sure that nothing of it is still to come.
 
     More than half an hour without an event ends a visit.
     """
     purchases = _only("purchase", F.col("amount_cents"))
     return (
-        events.withWatermark("at", LATENESS)
+        events.where("late IS NULL")
+        .withWatermark("at", watermark_delay(event_time))
         .groupBy("user_id", F.session_window("at", SESSION_GAP))
         .agg(
             F.min("at_ms").alias("started_at_ms"),
@@ -154,7 +185,8 @@ def signals(events: DataFrame) -> DataFrame:
         _signal(purchase, rules.CARD_BURST, subject="card", detail="event_id"),
     )
     return (
-        events.select("at", "at_ms", "event_id", F.explode(signal).alias("signal"))
+        events.where("late IS NULL")
+        .select("at", "at_ms", "event_id", F.explode(signal).alias("signal"))
         .where("signal IS NOT NULL")
         .select("at", "at_ms", "event_id", "signal.*")
     )

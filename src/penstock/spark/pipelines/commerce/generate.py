@@ -3,8 +3,10 @@
 Customers order by day more than by night; a payment may fail and be tried again, an order may be
 changed or cancelled, articles run out and are counted again. What happens is told in the order in
 which it happens, but some of it is sent late, as by a till that lost its network: events come out
-of order across keys, and always in order of one key. A broken client sends half an event at times,
-and one whose clock is wrong by years sends an event of an order or a payment once more.
+of order across keys, and always in order of one key. A few payments come after half an hour, from
+a till that was offline and dates its records when it sends them: too late for revenue. A broken
+client sends half an event at times, and one whose clock is wrong by years sends an event of an
+order or a payment once more.
 
 `_Story` decides what happens and when, `_Post` when it is sent.
 """
@@ -37,7 +39,10 @@ TRIES_MAX = 3
 BROKEN_SHARE = 0.005
 WRONG_CLOCK_SHARE = 0.005  # of events of orders and payments
 LATE_SHARE = 0.02
-LATE_MS_MAX = 4 * MINUTE_MS  # less than the watermark of the job
+LATE_MS_MAX = 4 * MINUTE_MS  # less than DISORDER_MS_MAX: records keep the time of their events
+OFFLINE_SHARE = 0.005  # of payments
+OFFLINE_MS_MIN = 25 * MINUTE_MS  # more than PAYMENT_LATENESS
+OFFLINE_MS_MAX = 45 * MINUTE_MS
 COUNTS_PER_ORDER = 1.9  # articles that the warehouse counts in the meantime
 HOT_SHARE = 0.96  # of what happens to stock concerns hot articles: half of all events
 
@@ -53,7 +58,9 @@ def events(seed: int, *, start_ms: int = START_MS, hot_skus: int = 0) -> Iterato
 
 
 class _Post:
-    """Sends events when their time has come, those of one key in the order in which they came."""
+    """Sends events when their time has come, those of one key in the order in which they came. What
+    waits long is of a till that is offline: its record is dated by the sending.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Event]] = []
@@ -64,6 +71,8 @@ class _Post:
         key = (event.topic, event.key)
         send_ms = max(send_ms, self._sent_ms.get(key, send_ms))
         self._sent_ms[key] = send_ms
+        if send_ms - event.timestamp_ms > LATE_MS_MAX:
+            event = event._replace(timestamp_ms=send_ms)
         self._count += 1
         heapq.heappush(self._waiting, (send_ms, self._count, event))
 
@@ -82,6 +91,7 @@ class _Story:
         self._start_ms = start_ms
         self._random = random.Random(seed)
         self._wrong_clocks = random.Random(f"wrong clocks {seed}")
+        self._offline = random.Random(f"offline {seed}")
         self._post = _Post()
         self._agenda: list[tuple[int, int, Happening]] = []
         self._happenings = 0
@@ -107,6 +117,8 @@ class _Story:
         )
         late = chance.random() < LATE_SHARE
         delay_ms = chance.randrange(LATE_MS_MAX) if late else chance.randrange(2 * SECOND_MS)
+        if topic == PAYMENTS and self._offline.random() < OFFLINE_SHARE:
+            delay_ms = self._offline.randrange(OFFLINE_MS_MIN, OFFLINE_MS_MAX)
         self._post.take(event, send_ms=at_ms + delay_ms)
         if chance.random() < BROKEN_SHARE:
             assert event.value is not None

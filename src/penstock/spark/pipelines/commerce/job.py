@@ -7,6 +7,7 @@ inventory --------- stock ------> levels and alerts
 stock-levels ------ stock-table > a table in PostgreSQL, where there is one
 
 What is no event goes to the dead letters, by the query that has the good ones: route, and stock.
+So does a payment that is too late for revenue, by route.
 """
 
 from functools import partial
@@ -28,14 +29,17 @@ STOCK_TABLE = "commerce.stock-table"
 
 
 def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
-    def events(*topics: str, **options: str) -> DataFrame:
-        rows = read_topics(spark, place, *topics, **options)
-        return steps.checked(rows, *topics, event_time=place.event_time)
+    bounds = place.event_time
 
-    routed = steps.routed(events(names.ORDERS, names.PAYMENTS, includeHeaders="true"))
-    orders = steps.order_view(events(names.ORDERS, names.PAYMENTS), event_time=place.event_time)
-    revenue = steps.revenue(events(names.PAYMENTS))
-    levels_and_alerts = steps.stock(events(names.INVENTORY, includeHeaders="true"))
+    def events(*topics: str) -> DataFrame:
+        # Headers say of a replayed letter when it came, and whether it was counted.
+        rows = read_topics(spark, place, *topics, includeHeaders="true")
+        return steps.checked(rows, *topics, event_time=bounds)
+
+    routed = steps.routed(events(names.ORDERS, names.PAYMENTS))
+    orders = steps.order_view(events(names.ORDERS, names.PAYMENTS), event_time=bounds)
+    revenue = steps.revenue(events(names.PAYMENTS), event_time=bounds)
+    levels_and_alerts = steps.stock(events(names.INVENTORY))
     stock = write_topics(levels_and_alerts, place, query=STOCK)
     queries = [
         stock,

@@ -5,6 +5,9 @@ which order of each key, and what the last state of everything is. `findings` co
 meaning of the steps and shares no code with them but the fold of stock, which has its own tests,
 and the bounds of event time. Every field of every record counts.
 
+A payment that is too late for revenue is in the ledger and in the view of its order, and a dead
+letter besides.
+
 A record that replaces another one of its key has to be ahead of it (more events, a higher version):
 the same state written twice is a duplicate.
 """
@@ -17,6 +20,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from penstock.spark.pipelines.commerce import names
+from penstock.spark.pipelines.commerce.lateness import PAYMENT_LATENESS
 from penstock.spark.pipelines.commerce.stock import NO_STOCK, Stock, StockEvent, fold
 from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS
 from penstock.spark.pipelines.generated import Event
@@ -95,7 +99,7 @@ class Proof:
         if event.topic == names.ORDERS:
             self._take_order(key, event.value, fields)
         elif event.topic == names.PAYMENTS:
-            self._take_payment(key, event.value, fields)
+            self._take_payment(key, event, fields)
         else:
             self._take_stock(key, fields)
 
@@ -158,15 +162,20 @@ class Proof:
         if fields["version"] > order.order.get("version", 0):
             order.order = {name: fields[name] for name in ORDER}
 
-    def _take_payment(self, key: str, value: bytes, fields: dict[str, Any]) -> None:
-        self._expected[names.LEDGER].append(Output(key, value))
+    def _take_payment(self, key: str, event: Event, fields: dict[str, Any]) -> None:
+        assert event.value is not None
+        self._expected[names.LEDGER].append(Output(key, event.value))
         self._notify(fields)
         order = self._orders[fields["order_id"]]
         order.payment_events += 1
         known = (order.payment.get("attempt", 0), order.payment.get("version", 0))
         if (fields["attempt"], fields["version"]) > known:
             order.payment = {name: fields[name] for name in PAYMENT}
-        if fields["event"] == "completed":
+        if fields["event"] != "completed":
+            return
+        if _ahead_ms(event, fields["at"]) < -PAYMENT_LATENESS.late_ms_max:
+            self._expected[names.DEAD_LETTERS].append(Output(key, event.value))
+        else:
             minute = f"{fields['at'][:16]}Z/{fields['region']}"
             cents, payments = self._revenue.get(minute, (0, 0))
             self._revenue[minute] = (cents + fields["amount_cents"], payments + 1)
@@ -241,12 +250,14 @@ class _Seen(NamedTuple):
     state: object
 
 
+def _ahead_ms(event: Event, moment: str) -> float:
+    """How far a time lies after the timestamp of the event's record."""
+    return datetime.fromisoformat(moment).timestamp() * 1000 - event.timestamp_ms
+
+
 def _is_of_another_time(event: Event, fields: dict[str, Any]) -> bool:
     """Whether a watermark would follow it to a time that it can't be of."""
-    at, ordered_at = (
-        datetime.fromisoformat(fields[name]).timestamp() * 1000 - event.timestamp_ms
-        for name in ("at", "ordered_at")
-    )
+    at, ordered_at = (_ahead_ms(event, fields[name]) for name in ("at", "ordered_at"))
     bounds = DEFAULT_BOUNDS
     is_early = min(at, ordered_at) < -bounds.behind_ms_max
     return is_early or max(at, ordered_at) > bounds.ahead_ms_max

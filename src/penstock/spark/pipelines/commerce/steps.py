@@ -20,8 +20,15 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from penstock.spark import dead_letter
 from penstock.spark.pipelines.commerce import names
+from penstock.spark.pipelines.commerce.lateness import PAYMENT_LATENESS
 from penstock.spark.pipelines.commerce.stock import NO_STOCK, Alert, Stock, StockEvent, fold
-from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
+from penstock.spark.pipelines.event_time import (
+    ahead_fault,
+    behind_fault,
+    late_fault,
+    record_fault,
+    replay_fault,
+)
 from penstock.spark.pipelines.event_time_bounds import DAY_MS, DEFAULT_BOUNDS, EventTimeBounds
 from penstock.spark.schemas import BriefJson
 
@@ -57,11 +64,10 @@ KINDS = {
 # Stock is counted by versions: an event of the wrong time is as good as any other.
 TIMED = (names.ORDERS, names.PAYMENTS)
 REASON = "reason"
+PAID = "completed"
 
 # Records may come so much later than others with their timestamps, and still count for their order.
 ORDER_LATE_MS_MAX = DAY_MS
-# Payments may be so late and still count in their minute.
-PAYMENT_LATE_MAX = "15 minutes"
 
 
 def checked(
@@ -91,7 +97,7 @@ def checked(
         for topic, column, schema, _ in kinds
         if topic in TIMED
     ]
-    judged = parsed.withColumn(REASON, F.coalesce(*faults))
+    judged = parsed.withColumn(REASON, F.coalesce(*faults, replay_fault(rows)))
     good = F.col(REASON).isNull()
     return judged.withColumns(
         {
@@ -129,7 +135,8 @@ def _time_fault(event: Column, bounds: EventTimeBounds) -> Column:
 
 def routed(events: DataFrame) -> DataFrame:
     """What each event of an order or a payment means for others, in the order of events, in the
-    columns of the sink. What is no event becomes a dead letter, in the same write.
+    columns of the sink. What is no event becomes a dead letter, in the same write, and so does a
+    payment that revenue leaves out.
     """
     order, payment = F.col("order"), F.col("payment")
     as_it_came = F.col("value").cast("string")
@@ -154,22 +161,42 @@ def routed(events: DataFrame) -> DataFrame:
         _to(names.ANALYTICS, order["region"], F.to_json(fact), when=order.isNotNull()),
         _to(names.LEDGER, payment["transaction_id"], as_it_came, when=payment.isNotNull()),
         _to(names.NOTIFICATIONS, customer, F.to_json(notice), when=news.isNotNull()),
+        _letter_of(_late_for_revenue(events)),
     )
     there = F.filter(records, lambda record: record.isNotNull())
     # A bad row has no records, and stays as the one letter that it becomes.
     each = events.withColumn("records", there).where(
         F.col(REASON).isNotNull() | (F.size("records") > 0)
     )
+    late = F.col("record")["late"]
     return dead_letter.route(
-        each.withColumn("record", F.explode_outer("records")),
+        each.withColumn("record", F.explode_outer("records")).withColumn(
+            REASON, F.coalesce(REASON, late)
+        ),
         good={name: F.col("record")[name] for name in ("topic", "key", "value")},
         dead_letters=names.DEAD_LETTERS,
+        counted=late.isNotNull(),
     )
 
 
+RECORD = "struct<topic: string, key: string, value: string, late: string>"
+
+
 def _to(topic: str, key: Column, value: Column, *, when: Column) -> Column:
-    record = F.struct(F.lit(topic).alias("topic"), key.alias("key"), value.alias("value"))
-    return F.when(when, record)
+    late = F.lit(None).cast("string")
+    return F.when(when, F.struct(F.lit(topic), key, value, late).cast(RECORD))
+
+
+def _letter_of(late: Column) -> Column:
+    nothing = F.lit(None).cast("string")
+    return F.when(late.isNotNull(), F.struct(nothing, nothing, nothing, late).cast(RECORD))
+
+
+def _late_for_revenue(events: DataFrame) -> Column:
+    """A sentence for a payment whose minute may be over when it comes, and else null."""
+    payment = F.col("payment")
+    at_ms = F.unix_millis(payment["at"])
+    return F.when(payment["event"] == PAID, late_fault(events, "at", at_ms, PAYMENT_LATENESS))
 
 
 def order_view(events: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
@@ -223,11 +250,16 @@ def order_view(events: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUND
     )
 
 
-def revenue(events: DataFrame) -> DataFrame:
-    """Cents per minute and region. A minute that a late payment adds to comes once more."""
-    paid = events.where(F.col("payment")["event"] == "completed").select("payment.*")
+def revenue(events: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
+    """Cents per minute and region. A minute that a late payment adds to comes once more. Payments
+    that are too late are left out here, and become dead letters in `routed`.
+    """
+    delay_ms = PAYMENT_LATENESS.watermark_ms(event_time)
+    paid = events.where(
+        (F.col("payment")["event"] == PAID) & _late_for_revenue(events).isNull()
+    ).select("payment.*")
     minutes = (
-        paid.withWatermark("at", PAYMENT_LATE_MAX)
+        paid.withWatermark("at", f"{delay_ms} milliseconds")
         .groupBy(F.window("at", "1 minute"), "region")
         .agg(F.sum("amount_cents").alias("revenue_cents"), F.count("*").alias("payments"))
     )
