@@ -1,23 +1,28 @@
 """A search index and a cache of a real table: the latest row of each key, whatever is killed."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from penstock.spark.connection import connect, run
-from penstock.spark.options import ConnectionOptions
-from penstock.spark.pipelines.cdc import follower, latest_rows, redis_cache, search_index
-from penstock.spark.pipelines.cdc.follower import RowStore, follow
+from penstock.spark.pipelines.cdc import (
+    follower,
+    latest_rows,
+    redis_cache,
+    search_index,
+    store_progress,
+)
 from penstock.spark.pipelines.cdc.generate import feed
 from penstock.spark.pipelines.cdc.latest_rows import BadRow, Place, Row, latest
 from penstock.spark.pipelines.cdc.redis_cache import CacheChanged, CacheUnreachable, RedisCache
 from penstock.spark.pipelines.cdc.search_index import BadQuery, OtherIndex, SearchIndex, search
+from penstock.spark.pipelines.cdc.store_progress import Progress
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
 from rig.killed_lines import Killer
 from rig.redis_server import RedisServer
+from rig.row_stores import follow_into
 from rig.serve import ServedNode
 from rig.shop_table import capture_all, products
 
@@ -38,14 +43,6 @@ def topics(topic: Callable[..., str]) -> Topics:
     """One for changes, one for positions, one for events."""
     compacted = {"cleanup.policy": "compact"}
     return topic(partitions=3, **compacted), topic(**compacted), topic()
-
-
-def follow_into(store: RowStore, bootstrap: str, topic: str) -> int:
-    async def work() -> int:
-        async with connect(ConnectionOptions(bootstrap=bootstrap)) as cluster:
-            return await follow(cluster, topic, store)
-
-    return run(work())
 
 
 def index_all(file: str, bootstrap: str, topic: str) -> None:
@@ -93,7 +90,7 @@ def test_index_and_cache_are_as_the_table_is(
 def test_followers_that_are_killed_at_any_line_lose_no_row(
     node: ServedNode, postgres: str, topics: Topics, folder: Path, server: RedisServer
 ) -> None:
-    files = (follower, latest_rows, search_index, redis_cache)
+    files = (follower, latest_rows, store_progress, search_index, redis_cache)
     for function, target in ((index_all, str(folder / "index")), (cache_all, server.url)):
         # Until the rows are written, each run begins with all of them.
         feed(postgres, 1, transactions_max=20)
@@ -123,7 +120,8 @@ def test_a_cache_that_was_killed_is_filled_again(
         follow_into(store, node.bootstrap, topics[0])
     server.start()
     with pytest.raises(CacheChanged):  # it has only what comes now, and does not know the rest
-        store.write([], {0: 1_000_000})
+        beyond = Progress(topic_id=None, next_offsets={0: 1_000_000}, change_positions={})
+        store.write([], beyond)
     follow_into(store, node.bootstrap, topics[0])
     assert cached(server, topics[0]) == products(postgres)
 
@@ -141,10 +139,10 @@ def test_all_that_there_is_is_read_though_partitions_are_added_meanwhile(
     confluent.produce(name, [Message(key=b"%d" % one, value=b'{"v":"lamp"}') for one in range(20)])
 
     class Growing(SearchIndex):
-        def write(self, rows: list[Row], positions: Mapping[int, int]) -> None:
+        def write(self, rows: list[Row], progress: Progress) -> None:
             if confluent.partition_count(name) == 1:
                 confluent.add_partitions(name, total=2)
-            super().write(rows, positions)
+            super().write(rows, progress)
 
     with Growing(folder / "index", topic=name) as index:
         assert follow_into(index, node.bootstrap, name) == 20

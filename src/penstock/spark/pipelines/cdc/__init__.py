@@ -12,6 +12,7 @@ features for machine learning.
     capture.py             all of it together: each change once
     follower.py            a topic into a store of the latest rows
     latest_rows.py         which rows such a store takes; pure
+    store_progress.py      how far such a store has read, and what it may forget; pure
     search_index.py        a store: SQLite's FTS5
     redis_cache.py         a store: a cache server
     steps.py               changes to documents, entries, rows and features

@@ -1,11 +1,12 @@
 """A search index in one file: the latest rows of a table, found by their words (SQLite's FTS5).
 
-    meta       name, value: the topic and the columns that the index is of
+    meta       name, value: the topic, its id, and the columns that the index is of
     positions  partition, next_offset
+    changes    partition, position: of the last change that was read, in the database's log
     rows       id, key, position, step, row: the row as JSON; null: it is gone, and at this place
     words      the text of a row under its id
 
-Rows, words and positions change in one transaction of SQLite. Others may search meanwhile.
+Rows, words, positions and changes change in one transaction of SQLite. Others may search meanwhile.
 """
 
 import json
@@ -16,18 +17,25 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from penstock.model.error import PenstockError
-from penstock.spark.pipelines.cdc.latest_rows import Place, Row, latest
+from penstock.model.identity import TopicId
+from penstock.spark.pipelines.cdc.latest_rows import NOWHERE, Place, Row, latest
+from penstock.spark.pipelines.cdc.store_progress import Progress
 
 LOCK_SECONDS_MAX = 30
 TABLES = """
     CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS positions (partition INTEGER PRIMARY KEY, next_offset INTEGER);
+    CREATE TABLE IF NOT EXISTS changes (
+        partition INTEGER PRIMARY KEY, position INTEGER NOT NULL
+    );
     CREATE TABLE IF NOT EXISTS rows (
         id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL,
         position INTEGER NOT NULL, step INTEGER NOT NULL, row TEXT
     );
+    CREATE INDEX IF NOT EXISTS deleted ON rows (position) WHERE row IS NULL;
     CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text);
 """
+TOPIC_ID = "topic_id"  # in meta, from the first write on; as hexadecimal digits
 PUT = """
     INSERT INTO rows (key, position, step, row) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET
@@ -80,21 +88,35 @@ class SearchIndex:
     ) -> None:
         self._base.close()
 
-    def positions(self) -> dict[int, int]:
-        return dict(self._base.execute("SELECT partition, next_offset FROM positions"))
+    @property
+    def title(self) -> str:
+        return f"index {self._file}"
 
-    def write(self, rows: list[Row], positions: Mapping[int, int]) -> None:
+    @property
+    def how_to_empty(self) -> str:
+        return "remove the file, and it is filled from the first record"
+
+    def progress(self) -> Progress:
+        found = self._base.execute("SELECT value FROM meta WHERE name = ?", (TOPIC_ID,)).fetchone()
+        return Progress(
+            topic_id=None if found is None else TopicId(bytes.fromhex(found[0])),
+            next_offsets=dict(self._base.execute("SELECT partition, next_offset FROM positions")),
+            change_positions=dict(self._base.execute("SELECT partition, position FROM changes")),
+        )
+
+    def write(self, rows: list[Row], progress: Progress) -> None:
         self._base.execute("BEGIN IMMEDIATE")
         try:
             for row in latest(rows, self._known(rows)):
                 self._put(row)
-            self._base.executemany(
-                "INSERT OR REPLACE INTO positions VALUES (?, ?)", positions.items()
-            )
+            self._put_progress(progress)
         except BaseException:
             self._base.execute("ROLLBACK")
             raise
         self._base.execute("COMMIT")
+
+    def forget_deleted(self, before: int) -> None:
+        self._base.execute("DELETE FROM rows WHERE row IS NULL AND position < ?", (before,))
 
     def _known(self, rows: list[Row]) -> dict[str, Place]:
         known = {}
@@ -111,6 +133,19 @@ class SearchIndex:
         if row.fields is not None:
             words = self._words(row.fields)
             self._base.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, words))
+        elif row.place == NOWHERE:  # which is the place of keys that are not known
+            self._base.execute("DELETE FROM rows WHERE id = ?", (number,))
+
+    def _put_progress(self, progress: Progress) -> None:
+        self._base.executemany(
+            "INSERT OR REPLACE INTO positions VALUES (?, ?)", progress.next_offsets.items()
+        )
+        self._base.executemany(
+            "INSERT OR REPLACE INTO changes VALUES (?, ?)", progress.change_positions.items()
+        )
+        if progress.topic_id is not None:
+            topic_id = (TOPIC_ID, progress.topic_id.hex())
+            self._base.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", topic_id)
 
     def _words(self, fields: Mapping[str, object]) -> str:
         chosen = [fields.get(name) for name in self._columns] if self._columns else fields.values()
@@ -118,7 +153,9 @@ class SearchIndex:
 
     def _check_meta(self) -> None:
         meta = {"topic": self._topic, "columns": ",".join(self._columns)}
-        known = dict(self._base.execute("SELECT name, value FROM meta"))
+        known = dict(
+            self._base.execute("SELECT name, value FROM meta WHERE name != ?", (TOPIC_ID,))
+        )
         if not known:
             self._base.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         elif known != meta:
