@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark.pipelines.event_time_bounds import HOUR_MS
+from penstock.spark.pipelines.event_time_bounds import HOUR_MS, MINUTE_MS
 from penstock.spark.pipelines.generated import START_MS, Event
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.wordcount.names import LINES
@@ -24,7 +24,8 @@ from rig.stateful.queries import RECENT_WORD_COUNT, start_query
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 WORDS = [f"word{number}" for number in range(200)]
-LASTING = WORDS[:100]
+LASTING = WORDS[:100]  # come again before they would be forgotten
+CLOCK = "clock"  # moves the watermark past the first event of each word
 
 
 def test_counts_and_tombstones_of_a_query_that_is_killed_at_each_point_are_there_once(
@@ -37,7 +38,8 @@ def test_counts_and_tombstones_of_a_query_that_is_killed_at_each_point_are_there
     ordeal = Ordeal(victims, folder=folder / "ordeal", told=print)
     feed(bootstrap, lines(WORDS, at_ms=START_MS))
     ordeal.kill_once()
-    feed(bootstrap, lines(LASTING, at_ms=START_MS + 2 * HOUR_MS))
+    feed(bootstrap, lines(LASTING, at_ms=START_MS + HOUR_MS - MINUTE_MS))
+    feed(bootstrap, lines([CLOCK], at_ms=START_MS + HOUR_MS + MINUTE_MS))
     ordeal.kill_once()
     ordeal.kill_once()
     for victim in victims:
@@ -46,11 +48,12 @@ def test_counts_and_tombstones_of_a_query_that_is_killed_at_each_point_are_there
         found: dict[bytes | None, list[bytes | None]] = defaultdict(list)
         for key, value in committed(bootstrap, victim.name):
             found[key].append(value)
-        lasting = {word.encode() for word in LASTING}
-        assert found == {
-            word: [b"1", b"2"] if word in lasting else [b"1", None]
-            for word in (word.encode() for word in WORDS)
-        }, victim.name
+        expected: dict[bytes | None, list[bytes | None]] = {
+            **{word.encode(): [b"1", None] for word in WORDS},
+            **{word.encode(): [b"1", b"2"] for word in LASTING},
+            CLOCK.encode(): [b"1"],
+        }
+        assert found == expected, victim.name
         assert not [one for one in open_transactions(bootstrap) if one.startswith(victim.name)]
 
 
