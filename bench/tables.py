@@ -14,7 +14,9 @@ writes is killed, after which the server itself ends all others and recovers fro
 
 Without kills the time is that of the query; with kills it is all the time from the start of the
 first query to the end of the last, in which every killed driver starts a new JVM. Afterwards the
-table is compared with the topic. Status 1 unless it has every row, and once.
+table is compared with the topic, by places and hashes of values. Status 1 unless it has every row,
+once and as it was. A line below those of PostgreSQL says whether it ran with fsync: the one from
+the wheel does not.
 """
 
 import argparse
@@ -28,16 +30,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 # The node, the store and the database are the tests' own.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 import psycopg
-import pyarrow
 from compare import machine
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from deltalake import DeltaTable
 from spark_topics import QUIET, WAIT_SECONDS, create
 from tables_query import KEYS, PG_TABLE, POSTGRES, Carried
@@ -49,11 +50,15 @@ from rig.object_store import ObjectStore
 from rig.serve import ServedNode
 from rig.spark_driving import session_pids
 from rig.spark_path import python_path
+from rig.table_contents import Digest, Found, Place, compared, digest_of
 
 FOLDER, S3 = "folder", "s3"
 KINDS = (FOLDER, S3, POSTGRES)
 PARTITIONS = 4
+Expected = dict[Place, Digest]  # the values of the topic
 MB = 1e6
+ROWS_AT_ONCE = 2_000  # of PostgreSQL, when they are compared
+DURABILITY = ("fsync", "synchronous_commit")  # settings of PostgreSQL
 LOOK_SECONDS = 0.02
 DOWN_SECONDS_MAX = 1.5
 MOMENT_SECONDS_MAX = 5.0  # so long the moment for a kill is waited for
@@ -106,21 +111,15 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    rows: int
-    duplicates: int
-    missing: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One to be written to."""
 
     into: str
     target: str
     storage_options: dict[str, str]
-    count: Callable[[int], Found]
+    found: Callable[[Expected], Found]
     kill_holder: Callable[[random.Random], bool] | None  # returns whether it was written to
+    settings: Callable[[], dict[str, str]] = dict  # that the figures depend on
 
 
 def main() -> None:
@@ -141,7 +140,7 @@ def main() -> None:
         node = ServedNode(data=folder / "node", settings=NODE_SETTINGS)
         node.start()
         try:
-            fill(node.bootstrap, plan)
+            expected = fill(node.bootstrap, plan)
             print(
                 f"{plan.rows:,} rows of {plan.value_bytes:,} B, {plan.rows_at_once:,} a batch, "
                 f"{plan.master}; {machine()}\n"
@@ -153,18 +152,26 @@ def main() -> None:
                     place.mkdir()
                     with opened(into, place, dsn=chosen.dsn) as table:
                         course = carry(table, plan, kills, node.bootstrap, place)
-                        found = table.count(plan.rows)
-                    faults += found.duplicates + found.missing
-                    show(into, plan, course, found)
-                    keep(chosen.output, into, plan, kills, course, found)
+                        found, settings = table.found(expected), table.settings()
+                    faults += found.faults
+                    show(into, plan, course, found, settings)
+                    keep(chosen.output, into, plan, kills, course, found, settings)
         finally:
             node.stop()
     print(f"\nverdict: {'NOT ' if faults else ''}exactly once (seed {plan.seed})")
     sys.exit(1 if faults else 0)
 
 
-def fill(bootstrap: str, plan: Plan) -> None:
-    """The topic, with values that do not shrink."""
+def fill(bootstrap: str, plan: Plan) -> Expected:
+    """The topic, with values that do not shrink. Returns where each of them lies."""
+    expected: Expected = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        value = message.value()
+        assert value is not None
+        expected[message.partition(), message.offset()] = digest_of(value)
+
     create(bootstrap, TOPIC, PARTITIONS)
     settings = {"linger.ms": 20, "batch.size": 65536, "queue.buffering.max.kbytes": 65536}
     producer = Producer({"bootstrap.servers": bootstrap, **settings, **QUIET})
@@ -173,11 +180,14 @@ def fill(bootstrap: str, plan: Plan) -> None:
         value = noise.randbytes(plan.value_bytes)
         while True:
             try:
-                producer.produce(TOPIC, value, partition=number % PARTITIONS)
+                producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=delivered)
                 break
             except BufferError:
                 producer.poll(0.05)
+        producer.poll(0)
     assert producer.flush(WAIT_SECONDS) == 0
+    assert len(expected) == plan.rows
+    return expected
 
 
 def carry(table: Table, plan: Plan, kills: int, bootstrap: str, place: Path) -> Course:
@@ -303,7 +313,7 @@ def opened(into: str, place: Path, *, dsn: str | None) -> Iterator[Table]:
                 into=into,
                 target=target,
                 storage_options={},
-                count=lambda rows: count_delta(DeltaTable(target), rows),
+                found=lambda expected: delta_found(DeltaTable(target), expected),
                 kill_holder=None,
             )
         case "s3":
@@ -317,8 +327,8 @@ def opened(into: str, place: Path, *, dsn: str | None) -> Iterator[Table]:
                     into=into,
                     target=target,
                     storage_options=store.options,
-                    count=lambda rows: count_delta(
-                        DeltaTable(target, storage_options=options), rows
+                    found=lambda expected: delta_found(
+                        DeltaTable(target, storage_options=options), expected
                     ),
                     kill_holder=lambda dice: kill_store(store, bucket, dice),
                 )
@@ -344,8 +354,9 @@ def database(dsn: str, *, pid_is_here: bool) -> Table:
         into=POSTGRES,
         target=dsn,
         storage_options={},
-        count=lambda rows: count_postgres(dsn, rows),
+        found=lambda expected: postgres_found(dsn, expected),
         kill_holder=lambda dice: kill_writer(dsn, pid_is_here=pid_is_here),
+        settings=lambda: postgres_settings(dsn),
     )
 
 
@@ -382,18 +393,31 @@ def await_moment(is_there: Callable[[], bool]) -> bool:
     return True
 
 
-def count_delta(table: DeltaTable, wanted: int) -> Found:
-    rows: pyarrow.Table = table.to_pyarrow_table(columns=KEYS)
-    distinct = rows.group_by(KEYS).aggregate([]).num_rows
-    return Found(rows=rows.num_rows, duplicates=rows.num_rows - distinct, missing=wanted - distinct)
+def delta_found(table: DeltaTable, expected: Expected) -> Found:
+    def rows() -> Iterator[tuple[Place, bytes | None]]:
+        for batch in table.to_pyarrow_dataset().to_batches(columns=[*KEYS, "value"]):
+            partitions, offsets, values = (column.to_pylist() for column in batch.columns)
+            yield from zip(zip(partitions, offsets, strict=True), values, strict=True)
+
+    return compared(rows(), expected)
 
 
-def count_postgres(dsn: str, wanted: int) -> Found:
+def postgres_found(dsn: str, expected: Expected) -> Found:
     """A row that was written again is there once, and noted."""
-    with psycopg.connect(dsn) as connection:
-        [rows] = connection.execute(f"SELECT count(*) FROM {PG_TABLE}").fetchone() or (0,)
+    with psycopg.connect(dsn) as connection, connection.cursor("rows") as rows:
+        rows.itersize = ROWS_AT_ONCE
+        rows.execute(f"SELECT {', '.join(KEYS)}, value FROM {PG_TABLE}")
+        found = compared((((row[0], row[1]), row[2]) for row in rows), expected)
         [again] = connection.execute("SELECT count(*) FROM rewritten").fetchone() or (0,)
-    return Found(rows=rows, duplicates=again, missing=wanted - rows)
+    return replace(found, duplicates=found.duplicates + again)
+
+
+def postgres_settings(dsn: str) -> dict[str, str]:
+    with psycopg.connect(dsn) as connection:
+        return {
+            name: (connection.execute(f"SHOW {name}").fetchone() or ("?",))[0]
+            for name in DURABILITY
+        }
 
 
 def batches_of(checkpoint: Path) -> int:
@@ -406,30 +430,39 @@ def batches_of(checkpoint: Path) -> int:
 
 HEADING = (
     f"{'into':10}{'kills':>8}{'of driver':>11}{'of holder':>11}{'in write':>10}{'errors':>8}"
-    f"{'seconds':>10}{'rows/s':>12}{'MB/s':>9}{'duplicates':>12}{'missing':>9}"
+    f"{'seconds':>10}{'rows/s':>12}{'MB/s':>9}{'duplicates':>12}{'missing':>9}{'wrong':>7}"
 )
 
 
-def show(into: str, plan: Plan, course: Course, found: Found) -> None:
+def show(into: str, plan: Plan, course: Course, found: Found, settings: dict[str, str]) -> None:
     kills = course.driver_kills + course.holder_kills
     print(
         f"{into:10}{kills:>8}{course.driver_kills:>11}{course.holder_kills:>11}"
         f"{course.in_mid_write:>10}{len(course.ended_by_themselves):>8}{course.seconds:>10.1f}"
         f"{plan.rows / course.seconds:>12,.0f}{plan.megabytes / course.seconds:>9.1f}"
-        f"{found.duplicates:>12,}{found.missing:>9,}",
+        f"{found.duplicates:>12,}{found.missing:>9,}{found.wrong:>7,}",
         flush=True,
     )
+    if settings:
+        print("  " + ", ".join(f"{name} {value}" for name, value in settings.items()), flush=True)
     for line in course.ended_by_themselves:
         print(f"  ended by itself: {line}")
 
 
 def keep(
-    output: Path | None, into: str, plan: Plan, kills: int, course: Course, found: Found
+    output: Path | None,
+    into: str,
+    plan: Plan,
+    kills: int,
+    course: Course,
+    found: Found,
+    settings: dict[str, str],
 ) -> None:
     """Every run is added as a line of JSON."""
     if output is None:
         return
     line = {"into": into, **asdict(plan), "kills": kills, **asdict(course), **asdict(found)}
+    line["settings"] = settings
     with open(output, "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
