@@ -23,7 +23,7 @@ from rig.dialogue import Dialogue
 from rig.failover.cluster import BRISK_SESSIONS, ReplicatedCluster
 from rig.failover.namespaces import CLIENTS
 from rig.failover.network_ordeal import Cut, Network, cut_off
-from rig.failover.questions import partition_states
+from rig.failover.questions import held_back_partitions, partition_states
 
 DOWN_SECONDS_MAX = 1.5
 SESSION_SECONDS = int(BRISK_SESSIONS["broker.session.timeout.ms"]) / 1000
@@ -191,10 +191,15 @@ def transaction_states(address: str) -> Mapping[str, str]:
 
 
 def open_transactions(cluster: ReplicatedCluster) -> dict[str, str]:
-    """The states of the transactional ids whose transactions have not ended, by id."""
-    return {
+    """The states of transactional ids whose transactions have not ended, by id.
+
+    Also the partitions, internal ones among them, that hold back readers of committed records: in
+    them a transaction is open, whether its coordinator still knows of it or not.
+    """
+    states = {
         transactional_id: state
         for address in cluster.addresses.values()
         for transactional_id, state in transaction_states(address).items()
         if state not in ENDED
     }
+    return {**states, **held_back_partitions(cluster)}

@@ -135,6 +135,62 @@ def high_watermarks(cluster: ClusterOfProcesses, topic: str) -> dict[int, int]:
     return found
 
 
+def held_back_partitions(cluster: ClusterOfProcesses) -> dict[str, str]:
+    """What readers of committed records cannot get yet, by the name of the partition."""
+    address = next(iter(cluster.addresses.values()))
+    with closing(Dialogue(address, "")) as dialogue:
+        topics = dialogue.exchange(MetadataRequest(topics=None), version=12).topics
+    led: dict[int, dict[str, list[int]]] = {}
+    for topic in topics:
+        for partition in topic.partitions:
+            of_leader = led.setdefault(partition.leader_id, {})
+            of_leader.setdefault(topic.name, []).append(partition.partition_index)
+    held: dict[str, str] = {}
+    for leader, partitions in led.items():
+        if leader not in cluster.addresses:
+            raise OSError(f"no leader: {partitions}")
+        # High watermarks first: what is written meanwhile holds nobody back.
+        ends = latest_offsets(cluster.addresses[leader], partitions, committed=False)
+        stable = latest_offsets(cluster.addresses[leader], partitions, committed=True)
+        held |= {
+            f"{topic}-{index}": f"committed records end at {stable[topic, index]} of {end}"
+            for (topic, index), end in ends.items()
+            if stable[topic, index] < end
+        }
+    return held
+
+
+def latest_offsets(
+    address: str, partitions: Mapping[str, list[int]], *, committed: bool
+) -> dict[tuple[str, int], int]:
+    """Where partitions that this node leads end, for readers of committed records or for all."""
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(committed),
+        topics=[
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(
+                        partition_index=index, timestamp=LATEST, current_leader_epoch=-1
+                    )
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in partitions.items()
+        ],
+    )
+    with closing(Dialogue(address, "")) as dialogue:
+        answers = dialogue.exchange(request, version=7).topics
+    found = {
+        (topic.name, one.partition_index): one for topic in answers for one in topic.partitions
+    }
+    for one in found.values():
+        if one.error_code != ErrorCode.NONE:
+            raise OSError(f"{address}: {ErrorCode(one.error_code).name}")
+    return {place: int(one.offset) for place, one in found.items()}
+
+
 def all_records(bootstrap: str, topic: str, *, partitions: int) -> Iterator[FoundRecord]:
     """From the start of each partition to its end, as a consumer reads them."""
     consumer = Consumer(
