@@ -2,6 +2,7 @@
 runs them on Penstock: on its table and its JSON, with hostile names.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from rig.apache_kafka.broker import ApacheKafka
 from rig.command import Outcome, run_command
 from rig.every_command import (
     CASES,
+    SHOWN,
+    WAIT_SECONDS,
     Case,
     evil_cluster,
     evil_token,
@@ -87,9 +90,14 @@ def typed(
         for one in before:
             done = run(case, one)
             assert done.status == 0, done.err
-        outcome = run(case, f"{line} {options}")
-        assert outcome.status == case.status, outcome.err
-        return outcome
+        # What the controller has acknowledged a broker of Apache Kafka shows a moment later.
+        waits = before and line.endswith(" list") and not options
+        deadline = time.monotonic() + (WAIT_SECONDS if waits else 0)
+        while True:
+            outcome = run(case, f"{line} {options}")
+            assert outcome.status == case.status, outcome.err
+            if SHOWN in outcome.text or time.monotonic() >= deadline:
+                return outcome
 
     return typed
 
