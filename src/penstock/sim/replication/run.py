@@ -344,6 +344,12 @@ class Run:
                 self._note("is fenced by its session", node)
                 self.controller.fence(node)
 
+    def _is_heard_of(self, node: NodeId) -> bool:
+        """Whether its session outlasts its next heartbeat. Nobody is left in sync by those who are
+        silent: the controller of nodes sees to that (ADR 48), this small one does not.
+        """
+        return self.now_ms - self._contact_ms[node] <= SESSION_MS // 2
+
     def _refused(self, process: Process) -> None:
         """The connection of a process broke, and a new one is refused: it is dead."""
         node = process.node_id
@@ -663,7 +669,8 @@ class Run:
             self._at(1, RESTART, node)
         others = [one for one in self._processes.values() if one.node_id != self._calm_away]
         if self._calm_away is not None and all(
-            one.alive and one.node_id in self.controller.in_sync for one in others
+            one.alive and one.node_id in self.controller.in_sync and self._is_heard_of(one.node_id)
+            for one in others
         ):
             self._away.add(self._calm_away)
             process = self._processes.get(self._calm_away)
