@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: there are none yet. `kafka-configs` asks for them when it shows users."""
+"""DescribeClientQuotas: there are none. `kafka-configs` asks for them when it shows users."""
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext

@@ -11,7 +11,7 @@ class Unserved(Enum):
     """Why an API is not served, as docs/protocol.md says it."""
 
     ENDED = "never: it ended with ZooKeeper"
-    QUOTAS = "with security: quotas of clients"
+    QUOTAS = "there are no client quotas: DescribeClientQuotas answers that there are none"
     SHARE_GROUPS = "later: share groups (KIP-932)"
     STREAMS_GROUPS = "not planned: Kafka Streams runs with the classic protocol, its default"
 
