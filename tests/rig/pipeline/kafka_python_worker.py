@@ -7,6 +7,7 @@ takes too long ends this life too. A join that is answered between two polls is 
 machine that may happen each time; so a life without partitions ends as well.
 """
 
+import logging
 import os
 import threading
 import time
@@ -68,7 +69,7 @@ class Worker:
             if self._consumer.assignment():
                 assigned = time.monotonic()
             elif time.monotonic() > assigned + HANGS_SECONDS:
-                end_life()
+                end_life("without partitions")
             if batches:
                 self._attempts += 1
                 with watched():
@@ -117,7 +118,7 @@ class Worker:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    watchdog = threading.Timer(HANGS_SECONDS, end_life)
+    watchdog = threading.Timer(HANGS_SECONDS, end_life, ["a call did not return"])
     watchdog.start()
     try:
         yield
@@ -125,9 +126,11 @@ def watched() -> Iterator[None]:
         watchdog.cancel()
 
 
-def end_life() -> None:
-    tell_error(TimeoutError(f"nothing for {HANGS_SECONDS} s"))
+def end_life(reason: str) -> None:
+    tell_error(TimeoutError(f"{reason} for {HANGS_SECONDS} s"))
     os._exit(1)
 
 
+# What the library did before such an end is in the worker's log, whose end a failed test shows.
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
 Worker(settings()).run()

@@ -46,7 +46,7 @@ class Worker:
     @property
     def ends(self) -> str:
         """What it said last of its troubles."""
-        return f"{self.errors[-3:]} {self._log.read_text('utf-8', 'replace')[-2000:]}"
+        return f"{self.errors[-3:]} {self._log.read_text('utf-8', 'replace')[-6000:]}"
 
     def start(self) -> None:
         assert not self.runs
