@@ -16,14 +16,7 @@ from penstock.doctor.guard import acls, tls
 from penstock.doctor.left_open import sink_of, transactions
 from penstock.doctor.machines import clock, descriptors, disk
 from penstock.doctor.readers import empty_groups, lag, offset_reset
-from penstock.doctor.seen import (
-    AclsSeen,
-    ClockSeen,
-    DescriptorsSeen,
-    GroupSeen,
-    Limits,
-    Unseen,
-)
+from penstock.doctor.seen import AclsSeen, ClockSeen, DescriptorsSeen, GroupSeen, Limits, Unseen
 from penstock.doctor.writes import acks, compression, idempotence
 from penstock.groups.lag import Lag
 from penstock.model.error import ErrorCode
