@@ -186,7 +186,7 @@ class GroupWorld:
         self.host.replay(self.journal.records(), next_offset=self.journal.end_offset)
         self.host.opened()
         self.host.advance(self.journal.end_offset)
-        self.shard.loaded(self.context())
+        self.shard.loaded(self.context(), tuple(self.shard.groups.values()))
 
     def _submit(
         self,

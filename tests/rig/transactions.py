@@ -5,12 +5,14 @@ The journal holds bytes in Kafka's form, so every failover also proves what the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from penstock.machine.decision import Decision
 from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed, Host
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.model.offset import Offset
 from penstock.model.settings.transactions import TransactionSettings
 from penstock.transactions.decide import (
@@ -23,7 +25,13 @@ from penstock.transactions.decide import (
 from penstock.transactions.decision_context import NEEDS_PRODUCER_ID, DecisionContext
 from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.fencing import Aborted, Fenced, TookOver, explained
-from penstock.transactions.markers import MarkersNoted, MarkersWritten, SendMarkers, StopWriter
+from penstock.transactions.markers import (
+    MarkersNoted,
+    MarkersWritten,
+    SendMarkers,
+    StopWriter,
+    to_resume,
+)
 from penstock.transactions.records import TransactionStored, decode, encode
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import Identity, Transaction
@@ -109,7 +117,8 @@ class Coordinator:
         self.host.replay(records, next_offset=self.journal.end_offset)
         self.host.opened()
         self.host.advance(self.journal.end_offset)
-        self.submit(lambda: decide_loaded(self.shard, self.context()))
+        for some in to_resume(self.shard, ids_per_step=TRANSACTIONAL_IDS_PER_STEP):
+            self.submit(partial(decide_loaded, self.shard, self.context(), some))
 
     def context(self) -> DecisionContext:
         return DecisionContext(

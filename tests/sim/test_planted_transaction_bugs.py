@@ -106,7 +106,7 @@ def test_a_coordinator_that_listens_to_anybody_breaks_fencing(monkeypatch: Patch
 
 
 def test_markers_that_are_not_resumed_after_a_crash_hold_readers_back(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("penstock.transactions.decide.resume", lambda shard: ())
+    monkeypatch.setattr("penstock.transactions.decide.resume", lambda shard, some: ())
     assert is_seen_by(
         "stable offset", "atomicity", faults=(FaultKind.KILL, FaultKind.KILL_IN_A_CALL)
     )

@@ -10,6 +10,7 @@ Invariants:
 3. The deletion of a group has a deadline for its next step until it is complete.
 """
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from penstock.groups.changes import CancelDeadline, SetDeadline
@@ -103,9 +104,11 @@ class GroupShard:
             case _:
                 raise AssertionError(f"not a change of a shard: {change!r}")
 
-    def loaded(self, context: DecisionContext) -> None:
-        """The journal has been replayed: all members get a full session time-out."""
-        for group in tuple(self.groups.values()):
+    def loaded(self, context: DecisionContext, groups: Iterable[Group]) -> None:
+        """The journal has been replayed: all members of these groups get a full session time-out.
+        It is called for all groups, some at a time, before anything is decided.
+        """
+        for group in groups:
             for change in changes_at_load(group, context):
                 self.apply_volatile(change)
         interval_ms = context.settings.offsets_retention_check_interval_ms

@@ -1,8 +1,8 @@
 """The transaction coordinator's table of requests: start here.
 
 A shard is run by `machine/host`. Once its journal is replayed and the host is open, `decide_loaded`
-is submitted first; from then on `decide` handles requests and reports of markers, and `decide_due`
-is called whenever a deadline has passed.
+is submitted first, for each step of `to_resume`; from then on `decide` handles requests and reports
+of markers, and `decide_due` is called whenever a deadline has passed.
 """
 
 from typing import assert_never
@@ -18,7 +18,13 @@ from penstock.transactions.describe import (
 )
 from penstock.transactions.enlist import Enlist, Enlisted, decide_enlist
 from penstock.transactions.finish import decide_end
-from penstock.transactions.markers import MarkersNoted, MarkersWritten, decide_written, resume
+from penstock.transactions.markers import (
+    MarkersNoted,
+    MarkersWritten,
+    ToResume,
+    decide_written,
+    resume,
+)
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.timeouts import (
@@ -77,10 +83,14 @@ def decide(
 
 
 def decide_loaded(
-    shard: TransactionShard, context: DecisionContext
+    shard: TransactionShard, context: DecisionContext, some: ToResume
 ) -> Decision[TransactionStored, None]:
     """What a shard resumes after replay: its deadlines, and markers that are not written yet."""
-    return Decision(reply=None, volatile=changes_after_load(shard, context), effects=resume(shard))
+    return Decision(
+        reply=None,
+        volatile=changes_after_load(shard, context, some.transactional_ids),
+        effects=resume(shard, some),
+    )
 
 
 def decide_due(

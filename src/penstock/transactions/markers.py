@@ -9,6 +9,8 @@ decision shows this. After a failover `resume` sends all markers of incomplete d
 partitions may get a marker twice; the coordinator epoch distinguishes old from new markers.
 """
 
+from collections.abc import Iterator
+
 from penstock.machine.decision import Decision
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
@@ -84,13 +86,35 @@ def stop_writer(kept: Transaction) -> StopWriter:
     return StopWriter(producer_id=kept.writer.producer_id, partitions=kept.partitions)
 
 
-def resume(shard: TransactionShard) -> tuple[SendMarkers | StopWriter, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToResume:
+    """What is looked at in one step after a shard was loaded; each id comes once, in one step."""
+
+    unmarked: tuple[str, ...]  # ids of decided transactions
+    transactional_ids: tuple[str, ...]
+    is_last: bool
+
+
+def to_resume(shard: TransactionShard, *, ids_per_step: int) -> Iterator[ToResume]:
+    """All of it, as it is now."""
+    unmarked, all_ids = tuple(shard.unmarked), tuple(shard.transactions)
+    for start in range(0, max(len(all_ids), 1), ids_per_step):
+        end = start + ids_per_step
+        yield ToResume(
+            unmarked=unmarked[start:end],
+            transactional_ids=all_ids[start:end],
+            is_last=end >= len(all_ids),
+        )
+
+
+def resume(shard: TransactionShard, some: ToResume) -> tuple[SendMarkers | StopWriter, ...]:
     """The markers that a shard still has to send after it was loaded."""
     unmarked = (
-        markers_of(shard, shard.transactions[transactional_id], number=unmarked.number)
-        for transactional_id, unmarked in shard.unmarked.items()
+        markers_of(shard, shard.transactions[each], number=shard.unmarked[each].number)
+        for each in some.unmarked
     )
-    kept = (stop_writer(each) for each in shard.transactions.values() if each.is_kept)
+    found = map(shard.transactions.__getitem__, some.transactional_ids)
+    kept = (stop_writer(each) for each in found if each.is_kept)
     return (*unmarked, *kept)
 
 

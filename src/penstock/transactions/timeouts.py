@@ -5,6 +5,8 @@ the times that are stored. A transaction of a two-phase commit has no deadline: 
 coordinator decides its outcome.
 """
 
+from collections.abc import Iterable
+
 from penstock.machine.decision import Decision
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.transactions.changes import CancelDeadline, ExpiryReached, SetDeadline
@@ -49,15 +51,15 @@ def decide_ids_expired(
 
 
 def changes_after_load(
-    shard: TransactionShard, context: DecisionContext
+    shard: TransactionShard, context: DecisionContext, transactional_ids: Iterable[str]
 ) -> tuple[SetDeadline, ...]:
-    """The deadlines of a shard that has just been replayed."""
+    """The deadlines of a shard that has just been replayed, as far as these ids have some."""
     ends = (
         SetDeadline(
-            key=TransactionEnds(transactional_id),
+            key=TransactionEnds(transaction.transactional_id),
             at_ms=context.monotonic_ms + _left_ms(transaction, now_ms=context.now_ms),
         )
-        for transactional_id, transaction in shard.transactions.items()
+        for transaction in map(shard.transactions.__getitem__, transactional_ids)
         if _may_time_out(transaction)
     )
     return (*ends, next_expiry(context))

@@ -294,7 +294,10 @@ class GroupCoordinator:
 
     def _keep_time_of(self, led: LedShard) -> bool:
         context = self._situation()
-        return led.keep_time(context, deadline_ms=self._deadline_ms(context))
+        did = led.keep_time(context, deadline_ms=self._deadline_ms(context))
+        if led.is_beginning:
+            self._shards.look_again()
+        return did
 
     async def _keep_forgetting(self) -> None:
         """Removes the offsets of deleted topics; a shard that cannot now is asked again."""

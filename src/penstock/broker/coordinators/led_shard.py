@@ -5,6 +5,7 @@ passes, and those that a decision has parked until others have joined or time is
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from penstock.broker.coordinators.group_log import Rebalances, Watched, decided_due, watched
@@ -12,6 +13,7 @@ from penstock.broker.coordinators.led_host import LedHost, error_code, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.groups.decide import Decided, decide, decide_due
 from penstock.groups.decision_context import DecisionContext
+from penstock.groups.group import Group, member_count
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked, Deliver, NotStored, Parked
 from penstock.groups.shard import GroupShard
@@ -19,6 +21,7 @@ from penstock.machine.held_replies import NotDone
 from penstock.model.offset import Offset
 from penstock.replication.partition import Partition
 
+SESSIONS_PER_TURN = 1000  # and groups: some milliseconds
 NOT_STORED = (NotDone.APPEND_FAILED, NotDone.TOO_LARGE)
 
 
@@ -55,6 +58,7 @@ class LedShard:
         )
         self._rebalances = rebalances
         self._tickets: dict[int, Ticket] = {}
+        self._to_begin: deque[Group] = deque()  # groups whose members are to begin their sessions
 
     def replay(self, records: Iterable[GroupRecord], *, next_offset: Offset | None = None) -> None:
         """Follows records of the journal; the last call says where they end."""
@@ -68,14 +72,23 @@ class LedShard:
 
     def begin_sessions(self, context: DecisionContext) -> None:
         """From now on members can be heard. Followers may have taken long to come: sessions that
-        had begun before would all be over.
+        had begun before would all be over. Those of very many members begin in several turns, each
+        with a `keep_time`; until the last one nothing is decided.
         """
-        self.shard.loaded(context)
+        self._to_begin.extend(self.shard.groups.values())
+        self._begin_some(context)
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether there are sessions to begin, in another turn."""
+        return len(self._to_begin) > 0 and self.host.serves
 
     def ask(
         self, asked: Asked[object], context: DecisionContext, *, deadline_ms: int
     ) -> object | asyncio.Future[object]:
         """The reply, or a future of it. RequestError, now or later, when none was earned."""
+        if self.is_beginning:
+            raise refusal(NotDone.LOADING)
         ticket = self._tickets[asked.ticket] = Ticket()
 
         def answer(reply: object) -> None:
@@ -98,6 +111,9 @@ class LedShard:
 
     def keep_time(self, context: DecisionContext, *, deadline_ms: int) -> bool:
         """Does one thing whose time has come; False when there is none, for now."""
+        if self.is_beginning:
+            self._begin_some(context)
+            return True
         watch: Watched | None = None
 
         def due() -> Decided | None:
@@ -114,6 +130,15 @@ class LedShard:
         if watch is not None:
             watch.log()
         return did
+
+    def _begin_some(self, context: DecisionContext) -> None:
+        some: list[Group] = []
+        looked_at = 0
+        while self._to_begin and looked_at < SESSIONS_PER_TURN:
+            group = self._to_begin.popleft()
+            looked_at += 1 + member_count(group)
+            some.append(group)
+        self.shard.loaded(context, some)
 
     def _reply_not_stored(
         self, asked: Asked[object], why: NotDone, context: DecisionContext, *, deadline_ms: int

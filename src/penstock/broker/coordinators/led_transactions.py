@@ -1,13 +1,14 @@
 """One shard of transactions that this broker leads."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from penstock.broker.coordinators.fencing_log import Client, watched, watched_due
 from penstock.broker.coordinators.led_host import LedHost, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.machine.decision import Decision
 from penstock.machine.held_replies import NotDone
+from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.replication.partition import Partition
 from penstock.transactions.decide import (
     TransactionReply,
@@ -17,7 +18,13 @@ from penstock.transactions.decide import (
     decide_loaded,
 )
 from penstock.transactions.decision_context import DecisionContext
-from penstock.transactions.markers import MarkersWritten, SendMarkers, StopWriter
+from penstock.transactions.markers import (
+    MarkersWritten,
+    SendMarkers,
+    StopWriter,
+    ToResume,
+    to_resume,
+)
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
 
@@ -28,7 +35,8 @@ Sends = Callable[["LedTransactions", SendMarkers], None]
 
 class LedTransactions:
     """Markers leave through `send`, writers are stopped by `stop`. What a predecessor left to do is
-    taken up by `resume`, which comes with `keep_time` at the latest.
+    taken up by `resume`, which comes with `keep_time` at the latest. That of very many ids takes
+    several turns, each with a `keep_time`; until the last one nothing else is decided.
     """
 
     def __init__(
@@ -51,7 +59,8 @@ class LedTransactions:
         )
         self._send = send
         self._stop = stop
-        self._resumed = False
+        self._left: Iterator[ToResume] | None = None  # what is to be resumed; None: not begun
+        self._has_resumed = False
         self._waiting: dict[asyncio.Future[object], None] = {}
 
     def loaded(self, context: DecisionContext) -> None:
@@ -59,16 +68,16 @@ class LedTransactions:
         self.host.opened()
         self.resume(context, deadline_ms=context.monotonic_ms)
 
+    @property
+    def is_resuming(self) -> bool:
+        """Whether there is more to resume, in another turn."""
+        return self._left is not None and not self._has_resumed and self.host.serves
+
     def resume(self, context: DecisionContext, *, deadline_ms: int) -> None:
-        """Once, as soon as decisions are taken and before any other: deadlines and markers."""
-        if not self.host.serves or self._resumed:
-            return
-        self._resumed = True
-        self.host.submit(
-            lambda: decide_loaded(self.shard, context),
-            deadline_ms=deadline_ms,
-            answer=lambda _: None,
-        )
+        """Begins as soon as decisions are taken and before any other: deadlines and markers."""
+        if self.host.serves and self._left is None:
+            self._left = to_resume(self.shard, ids_per_step=TRANSACTIONAL_IDS_PER_STEP)
+            self._resume_some(context, deadline_ms=deadline_ms)
 
     def ask(
         self,
@@ -83,6 +92,8 @@ class LedTransactions:
         is who asked, for the log.
         """
         self.resume(context, deadline_ms=deadline_ms)
+        if self.is_resuming:
+            raise refusal(NotDone.LOADING)
         answers: list[object] = []
         waiting: asyncio.Future[object] | None = None
         watch = watched(self.shard, request, client)
@@ -120,6 +131,8 @@ class LedTransactions:
         self, written: MarkersWritten, context: DecisionContext, *, deadline_ms: int
     ) -> bool:
         """Whether the report was taken, or nobody needs it any more."""
+        if self.is_resuming:
+            return False
         refused: list[NotDone] = []
 
         def answer(reply: object) -> None:
@@ -135,7 +148,12 @@ class LedTransactions:
 
     def keep_time(self, context: DecisionContext, *, deadline_ms: int) -> bool:
         """Does one thing whose time has come; False when there is none, for now."""
-        self.resume(context, deadline_ms=deadline_ms)
+        if self.is_resuming:
+            self._resume_some(context, deadline_ms=deadline_ms)
+        else:
+            self.resume(context, deadline_ms=deadline_ms)
+        if self.is_resuming:
+            return True
         watch = watched_due(self.shard, context.monotonic_ms)
         did = self.host.keep_time(
             lambda: decide_due(self.shard, context),
@@ -145,6 +163,16 @@ class LedTransactions:
         if watch is not None:
             watch.log()
         return did
+
+    def _resume_some(self, context: DecisionContext, *, deadline_ms: int) -> None:
+        assert self._left is not None
+        some = next(self._left)
+        self.host.submit(
+            lambda: decide_loaded(self.shard, context, some),
+            deadline_ms=deadline_ms,
+            answer=lambda _: None,  # nothing is held yet that it would have to wait for
+        )
+        self._has_resumed = some.is_last
 
     def _carry_out(self, effect: object) -> None:
         if isinstance(effect, StopWriter):

@@ -343,6 +343,8 @@ class TransactionCoordinator:
     def _keep_time_of(self, led: LedTransactions) -> bool:
         context = self._situation()
         did = led.keep_time(context, deadline_ms=self._deadline_ms(context))
+        if led.is_resuming:
+            self._shards.look_again()
         self._sending.flush()
         return did
 

@@ -94,7 +94,7 @@ def reply_forgotten() -> list[Change]:
 
 def markers_not_resumed() -> list[Change]:
     """A new coordinator does not send the markers that the one before has not sent."""
-    return [(decide, "resume", lambda shard: ())]
+    return [(decide, "resume", lambda shard, some: ())]
 
 
 def marker_of_another_epoch() -> list[Change]:
