@@ -141,7 +141,7 @@ def delete_group(world: GroupWorld, group: str) -> ErrorCode:
 def forget_topic(world: GroupWorld, topic: str) -> None:
     """What follows when the topic is deleted."""
     topic_id = world.image.topics_by_name[topic].topic_id
-    asked = ForgetTopics(names=(topic,), topic_ids=(topic_id,))
+    asked = ForgetTopics(ids_by_name={topic: frozenset({topic_id})})
     while world.answers[world.ask(asked, version=0)] is Progress.MORE:
         pass
 

@@ -106,7 +106,7 @@ class GroupCoordinator:
             load=self._load,
             keep_time=self._keep_time_of,
         )
-        self._forgetting: list[tuple[LedShard, ForgetTopics]] = []
+        self._forgetting: dict[LedShard, ForgetTopics] = {}
         self._tickets_given = 0
         self._members = 0
         self._members_counted_ms: int | None = None
@@ -134,14 +134,17 @@ class GroupCoordinator:
         changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
         if any(topic.name == OFFSETS_TOPIC for topic in changed):
             self._shards.follow(image)
+            self._forgetting = {
+                led: asked for led, asked in self._forgetting.items() if led.host.stage not in GONE
+            }
         # Of the shards as they are now: one change may delete a topic and elect leaders.
         gone = [topic for topic in delta.topics_deleted if topic.name != OFFSETS_TOPIC]
         if gone and len(self._shards) > 0:
             asked = ForgetTopics(
-                names=tuple(topic.name for topic in gone),
-                topic_ids=frozenset(topic.topic_id for topic in gone),
+                ids_by_name={topic.name: frozenset({topic.topic_id}) for topic in gone}
             )
-            self._forgetting += [(led, asked) for led in self._shards]
+            for led in self._shards:
+                self._forget_later(led, asked)
             self._to_forget.set()
 
     def close(self) -> None:
@@ -304,13 +307,21 @@ class GroupCoordinator:
         while True:
             await self._to_forget.wait()
             self._to_forget.clear()
-            waiting, self._forgetting = self._forgetting, []
-            for led, asked in waiting:
-                if not await self._forget(led, asked):
-                    self._forgetting.append((led, asked))
-            if any(led.host.stage is Stage.LOADED for led, _ in self._forgetting):
+            await self._forget_all()
+            if any(led.host.stage is Stage.LOADED for led in self._forgetting):
                 await asyncio.sleep(RETRY_SECONDS)
                 self._to_forget.set()
+
+    async def _forget_all(self) -> None:
+        waiting, self._forgetting = self._forgetting, {}
+        for led, asked in waiting.items():
+            if not await self._forget(led, asked):
+                self._forget_later(led, asked)
+
+    def _forget_later(self, led: LedShard, topics: ForgetTopics) -> None:
+        """One request for each shard, however many topics are deleted while it cannot be asked."""
+        known = self._forgetting.get(led)
+        self._forgetting[led] = topics if known is None else known.also(topics)
 
     async def _forget(self, led: LedShard, topics: ForgetTopics) -> bool:
         """Whether nothing is left to do."""

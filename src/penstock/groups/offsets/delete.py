@@ -7,7 +7,7 @@ Pending offsets of a transaction are deleted too: its marker must not restore wh
 before it.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import islice
 
@@ -61,8 +61,14 @@ class DeleteGroup:
 class ForgetTopics:
     """Topics were deleted: their offsets are useless."""
 
-    topic_ids: Collection[bytes]
-    names: Collection[str]
+    ids_by_name: Mapping[str, frozenset[bytes]]  # a topic may have been made and deleted again
+
+    def also(self, other: "ForgetTopics") -> "ForgetTopics":
+        """Both in one."""
+        ids_by_name = dict(self.ids_by_name)
+        for name, topic_ids in other.ids_by_name.items():
+            ids_by_name[name] = ids_by_name.get(name, frozenset()) | topic_ids
+        return ForgetTopics(ids_by_name=ids_by_name)
 
 
 def decide_delete_offsets(
@@ -169,22 +175,27 @@ def _all_tombstones(offsets: Offsets, pending: PendingOffsets, group: str) -> It
 def _of_topics(
     offsets: Offsets, pending: PendingOffsets, asked: ForgetTopics
 ) -> Iterable[GroupRecord]:
+    gone = asked.ids_by_name
     for group in offsets:
         committed = offsets.of_group(group)
-        for topic in asked.names:
-            for partition, value in committed.get(topic, {}).items():
-                if _is_of(value, asked):
+        fewer: Iterable[str] = gone if len(gone) <= len(committed) else committed
+        for topic in fewer:
+            if topic not in gone or topic not in committed:
+                continue
+            for partition, value in committed[topic].items():
+                if _is_of(value, gone[topic]):
                     yield _tombstone(group, topic, partition)
     for group in pending:
         for topic, partition in pending.of_group(group):
-            if topic not in asked.names or offsets.find(group, topic, partition) is not None:
+            if topic not in gone or offsets.find(group, topic, partition) is not None:
                 continue
-            if all(_is_of(value, asked) for value in pending.values_of(group, topic, partition)):
+            values = pending.values_of(group, topic, partition)
+            if all(_is_of(value, gone[topic]) for value in values):
                 yield _tombstone(group, topic, partition)
 
 
-def _is_of(value: OffsetValue, asked: ForgetTopics) -> bool:
-    return value.topic_id == NO_TOPIC_ID or value.topic_id in asked.topic_ids
+def _is_of(value: OffsetValue, topic_ids: Container[bytes]) -> bool:
+    return value.topic_id == NO_TOPIC_ID or value.topic_id in topic_ids
 
 
 def _check_partition(
