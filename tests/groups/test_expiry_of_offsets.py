@@ -1,11 +1,13 @@
 """Offsets are kept for as long as the settings say, from when nobody used them any more."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from penstock.groups.offsets.expiry import decide_expiry
 from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicId
 from penstock.model.limit import EXPIRY_ENTRIES_PER_STEP
 from penstock.wire.embedded import read_embedded
 from penstock.wire.messages.offset_delete import (
@@ -140,6 +142,38 @@ def test_a_client_of_old_decides_itself_how_long_its_offsets_are_kept(world: Gro
     assert committed(world, "g") == {BILLS: 6}
     world.pass_time(3 * RETENTION_MS)
     assert committed(world, "g") == {}
+
+
+def test_offsets_of_a_topic_whose_deletion_a_coordinator_did_not_survive_expire(
+    world: GroupWorld,
+) -> None:
+    commit(world, commit_request("g", {ORDERS: 5, BILLS: 6}))
+    known = world.image
+    world.image = replace(
+        known,
+        topics_by_name={"bills": known.topics_by_name["bills"]},
+        topics_by_id={known.topics_by_name["bills"].topic_id: known.topics_by_name["bills"]},
+    )
+    world.fail_over()
+    assert committed(world, "g") == {ORDERS: 5, BILLS: 6}
+    world.pass_time(CHECK_MS)
+    assert committed(world, "g") == {BILLS: 6}
+
+
+def test_they_expire_too_when_members_read_a_new_topic_of_that_name(world: GroupWorld) -> None:
+    member, epoch = join_alone(world, "g", topics=["orders"])
+    commit(world, commit_request("g", {ORDERS: 5, ("orders", 2): 7}, member=member, epoch=epoch))
+    old = world.image.topics_by_name["orders"]
+    new = replace(old, topic_id=TopicId(bytes(15) + b"n"))
+    world.image = replace(
+        world.image,
+        topics_by_name={**world.image.topics_by_name, "orders": new},
+        topics_by_id={new.topic_id: new},
+    )
+    world.fail_over()
+    beat(world, "g", member, epoch, for_ms=CHECK_MS)
+    assert committed(world, "g") == {ORDERS: 1}
+    assert world.shard.offsets.count == 1
 
 
 def test_an_empty_group_without_offsets_is_removed(world: GroupWorld) -> None:

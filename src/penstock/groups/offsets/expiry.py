@@ -1,8 +1,13 @@
 """Expiry of unused offsets, and of groups that have none left.
 
-An offset with a pending transactional commit does not expire before that transaction has ended. A
-round goes over all groups of a shard, some at a time, so that no step takes long. Between two steps
-the shard stores which groups are left.
+An offset with a pending transactional commit does not expire before that transaction has ended. One
+whose topic was deleted expires at once, whoever reads the name: a coordinator that ends before it
+has forgotten such offsets (`delete`) leaves them in the journal. The next one knows from the ids:
+its image is younger than that of whoever led before it, so what it does not know is gone. Apache
+Kafka keeps them until their time is over.
+
+A round goes over all groups of a shard, some at a time, so that no step takes long. Between two
+steps the shard stores which groups are left.
 """
 
 from collections.abc import Mapping
@@ -24,6 +29,7 @@ from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
 from penstock.groups.timers import OffsetsExpire
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
+from penstock.model.identity import NO_TOPIC_ID, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import EXPIRY_ENTRIES_PER_STEP
 
@@ -98,12 +104,10 @@ def _expired(
         for partition, value in partitions.items():
             seen += 1
             full = len(records) >= EXPIRY_ENTRIES_PER_STEP
-            if (
-                is_read
-                or full
-                or not _has_expired(group, readers, value, context)
-                or pending.is_pending(group.group_id, topic, partition)
-            ):
+            is_over = _is_of_deleted_topic(value, context) or (
+                not is_read and _has_expired(group, readers, value, context)
+            )
+            if full or not is_over or pending.is_pending(group.group_id, topic, partition):
                 is_empty = False
             else:
                 records.append(
@@ -112,6 +116,11 @@ def _expired(
                     )
                 )
     return seen, is_empty
+
+
+def _is_of_deleted_topic(value: OffsetValue, context: DecisionContext) -> bool:
+    topic_id = TopicId(value.topic_id)
+    return topic_id != NO_TOPIC_ID and topic_id not in context.image.topics_by_id
 
 
 def _has_expired(
