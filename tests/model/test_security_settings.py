@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.model.settings.broker import parse_broker
+from penstock.model.settings.broker import parse_broker, without_effect
 from penstock.model.settings.setting import InvalidSetting
 
 
@@ -47,7 +47,7 @@ OF_TOKENS = f"{KAFKAS}oauthbearer.OAuthBearerValidatorCallbackHandler"
     ],
 )
 def test_settings_of_a_listener_are_accepted(name: str) -> None:
-    texts = {"ssl.client.auth": "required", "max.reauth.ms": "1"}
+    texts = {"ssl.client.auth": "required", "max.reauth.ms": "1", "max.connections": "1"}
     text = next((text for end, text in texts.items() if name.endswith(end)), "PLAIN")
     given = {**LISTENERS, f"listener.name.{name}": text}
     assert parse_broker(given).given[f"listener.name.{name}"] == text
@@ -132,3 +132,21 @@ def test_classes_of_apache_kafka_that_do_what_is_done_here_are_accepted(
     name: str, text: str
 ) -> None:
     parse_broker({**LISTENERS, name: text})
+
+
+def test_the_bound_on_connections_of_a_listener_goes_before_that_of_the_node() -> None:
+    settings = parse_broker({**LISTENERS, "listener.name.external.max.connections": " 7 "})
+    assert settings.max_connections_of("EXTERNAL") == 7
+    assert settings.max_connections_of("CONTROLLER") is None
+    assert without_effect(settings) == ()
+
+
+def test_a_wrong_bound_on_connections_of_a_listener_is_refused() -> None:
+    given = {**LISTENERS, "listener.name.external.max.connections": "many"}
+    with pytest.raises(InvalidSetting, match=r"many for .* listener\.name\.external\.max\.conn"):
+        parse_broker(given)
+
+
+def test_a_limit_on_the_rate_of_new_connections_is_named_as_without_effect() -> None:
+    names = ("listener.name.external.max.connection.creation.rate", "max.connection.creation.rate")
+    assert without_effect(parse_broker({**LISTENERS, **dict.fromkeys(names, "10")})) == names

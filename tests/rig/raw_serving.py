@@ -1,7 +1,7 @@
 """A server on a free port with handlers of the test's own, and a client that speaks raw frames."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, cast
@@ -111,8 +111,12 @@ class Serving:
         self._network = network
         self.clients: list[RawClient] = []
 
-    async def connect(self) -> RawClient:
-        client = RawClient(await self._network.connect(self.address))
+    async def connect(self, listener: str | None = None) -> RawClient:
+        """To the first listener, or the one of this name."""
+        address = self.address
+        if listener is not None:
+            address = self.server.listeners[listener].address
+        client = RawClient(await self._network.connect(address))
         self.clients.append(client)
         return client
 
@@ -123,7 +127,10 @@ async def serving(
     handle: Handle = answered_at_once,
     settings: BrokerSettings | None = None,
     world: World | None = None,
+    listeners: Sequence[str] = ("PLAINTEXT",),
+    brokers: str | None = None,
 ) -> AsyncIterator[Serving]:
+    """`brokers` is the listener by which other brokers come."""
     world = world or real_world(inline=True)
     apis: Iterable[AnyApi] = (metadata_api(handle), api_versions.API)
     settings = settings or BrokerSettings()
@@ -136,12 +143,12 @@ async def serving(
         directory_moves=cast(Any, None),
     )  # fmt: skip
     async with TaskGroup() as group:
-        address = ListenAddress(listener="PLAINTEXT", host=HOST, port=0)
-        bound = await bind_listeners(world.network, [address], socket_options(settings))
-        server = Server(services, apis, group, bound)
+        addresses = [ListenAddress(listener=name, host=HOST, port=0) for name in listeners]
+        bound = await bind_listeners(world.network, addresses, socket_options(settings))
+        server = Server(services, apis, group, bound, brokers=brokers)
         server.open()
         server.serve()
-        found = Serving(server, server.listeners["PLAINTEXT"].address, world.network)
+        found = Serving(server, server.listeners[listeners[0]].address, world.network)
         try:
             yield found
         finally:

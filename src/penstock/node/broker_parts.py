@@ -212,6 +212,7 @@ class BrokerParts:
             closed=self._note_closed if self._telemetry is not None else None,
             entrances=entrances,
             authentications=authentications,
+            brokers=config.cluster.inter_broker_listener,
         )
 
     def publish(self, delta: Delta, image: Image) -> None:

@@ -1,6 +1,6 @@
 """The listeners of a node and the connections they accept, under the bounds that settings give.
 
-    max.connections, max.connections.per.ip    one too many is closed at once
+    max.connections, max.connections.per.ip    one too many is closed at once (`connection_limits`)
     connections.max.idle.ms                    what has not moved for so long is closed
     queued.max.request.bytes                   memory for requests on their way, over all; while
                                                some wait for it, those that stall are closed
@@ -14,7 +14,6 @@ node. Start reading at `bind_listeners` and `Server.open`.
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.connection import Connection
+from penstock.broker.network.connection_limits import ConnectionLimits
 from penstock.broker.network.conversation import converse
 from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.entrance import Entrance
@@ -80,20 +80,21 @@ class Server:
         closed: Callable[[Address], None] | None = None,
         entrances: Mapping[str, Entrance] = NO_ENTRANCES,
         authentications: "Mapping[str, Authentication] | None" = None,
+        brokers: str | None = None,
     ) -> None:
         """`closed` is told the peer of each connection that has ended. `entrances` are of the
-        listeners with TLS, `authentications` of those with SASL, by name.
+        listeners with TLS, `authentications` of those with SASL, by name. `brokers` is the listener
+        by which other brokers come.
         """
         self.listeners = listeners  # by listener name
         self._closed = closed
         self._entrances = entrances
-        self.connections: dict[Connection, str] = {}  # their listeners, in the order they came
         self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
         self._authentications = authentications or {}
         self._services = services
         self._apis = tuple(apis)
         self._group = group
-        self._per_host: Counter[str] = Counter()
+        self._limits = ConnectionLimits(listeners, services.settings, brokers=brokers)
         self._empty: asyncio.Future[None] | None = None
         self._ready = asyncio.Event()  # until then who comes waits
         self._draining = False
@@ -101,6 +102,14 @@ class Server:
         self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
         self._login_budget = Budget(limit.UNAUTHENTICATED_BYTES_HELD_MAX)
         self._unsent = UnsentReplies(limit.UNSENT_BYTES_HELD_MAX)
+
+    @property
+    def connections(self) -> Mapping[Connection, str]:
+        """With their listeners, in the order they came."""
+        return self._limits.connections
+
+    def check(self) -> None:
+        self._limits.check()
 
     def count_requests(self, stats: RequestStats) -> None:
         """Call it before `open`."""
@@ -160,7 +169,7 @@ class Server:
     ) -> None:
         try:
             await self._ready.wait()
-            refusal = self._refusal(stream.peer.host)
+            refusal = self._refusal(stream.peer.host, dispatch.listener)
             if refusal is not None:
                 tell(logger, CONNECTION_REFUSED, peer=str(stream.peer), reason=refusal)
                 return
@@ -172,9 +181,9 @@ class Server:
                 clock=self._services.world.clock,
                 request_bytes_max=self._services.settings.socket_request_max_bytes,
             )
-            self.connections[connection] = dispatch.listener
-            self._per_host[stream.peer.host] += 1
+            self._limits.add(connection, dispatch.listener)
             try:
+                self._make_room()
                 if await self._enters(connection, dispatch, entrance):
                     await converse(connection)
             finally:
@@ -205,24 +214,20 @@ class Server:
             connection.identity = identity
         return True
 
-    def _refusal(self, host: str) -> str | None:
-        settings = self._services.settings
+    def _refusal(self, host: str, listener: str) -> str | None:
         if self._draining:
             return "stopping"
-        if len(self.connections) >= settings.max_connections:
-            return f"max.connections={settings.max_connections}"
-        if self._per_host[host] >= settings.max_connections_per_ip:
-            return f"max.connections.per.ip={settings.max_connections_per_ip}"
-        return None
+        return self._limits.refusal(host, listener, self._services.settings)
+
+    def _make_room(self) -> None:
+        """For a connection of a broker that was accepted beyond max.connections."""
+        for excess in self._limits.take_excess(self._services.settings):
+            excess.give_up("its place goes to a broker: there are more than max.connections")
 
     def _forget(self, connection: Connection) -> None:
-        del self.connections[connection]
+        self._limits.forget(connection)
         if self._closed is not None:
             self._closed(connection.stream.peer)
-        host = connection.stream.peer.host
-        self._per_host[host] -= 1
-        if self._per_host[host] == 0:
-            del self._per_host[host]
         if not self.connections and self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
 

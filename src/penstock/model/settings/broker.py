@@ -11,7 +11,7 @@ the running cluster over what the node was started with.
 from collections.abc import Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
@@ -44,6 +44,7 @@ from penstock.model.settings.listener import (
     web_address,
 )
 from penstock.model.settings.of_listener import (
+    MAX_CONNECTIONS,
     SLIPS,
     listener_prefix,
     refuse_unknown_of_listeners,
@@ -258,7 +259,10 @@ class BrokerSettings:
         57_671_680, "The most bytes that one fetch may return.", int32(1024)
     )
     max_connections: int = integer(
-        INT_MAX, "How many connections this broker accepts in all.", int32(0), DYNAMIC
+        INT_MAX,
+        "How many connections this broker accepts in all; each listener may have its own bound.",
+        int32(0),
+        DYNAMIC,
     )
     max_connections_per_ip: int = integer(
         INT_MAX, "How many connections one address may have.", int32(0), DYNAMIC
@@ -529,6 +533,15 @@ class BrokerSettings:
         name = mechanism_prefix(listener_prefix(listener), mechanism) + JAAS_CONFIG
         return name, self.given.get(name)
 
+    def max_connections_of(self, listener: str) -> int | None:
+        """How many connections a listener accepts, by a setting of its own; None: it has none."""
+        name = listener_prefix(listener) + MAX_CONNECTIONS
+        text = self.given.get(name)
+        if text is None:
+            return None
+        setting = replace(USED_SETTINGS[MAX_CONNECTIONS], name=name)
+        return cast(int, setting.parse(text))
+
     def tls_of(self, listener: str) -> TlsSettings:
         """What a listener obeys: settings with its name go before those of the node."""
         own = listener_prefix(listener)
@@ -604,9 +617,14 @@ def _is_of_listener(name: str, settings: BrokerSettings) -> bool:
     listeners = [address.listener for address in settings.listeners]
     return any(
         is_sasl_of_listener(name, prefix)
-        or (name.startswith(prefix) and name.removeprefix(prefix) in TLS_SETTINGS)
+        or (name.startswith(prefix) and _has_own(name.removeprefix(prefix)))
         for prefix in map(listener_prefix, (*listeners, *settings.controller_listener_names))
     )
+
+
+def _has_own(name: str) -> bool:
+    """Whether each listener may have its own value of this setting, apart from those of SASL."""
+    return name in TLS_SETTINGS or name == MAX_CONNECTIONS
 
 
 def _known_listeners(settings: BrokerSettings) -> set[str]:
@@ -730,6 +748,7 @@ def _check(settings: BrokerSettings) -> None:
         )
     for listener in listening:
         settings.tls_of(listener)  # raises for a wrong value of a listener's own setting
+        settings.max_connections_of(listener)  # the same
     replication = settings.replication
     for longer, bound_ms in (
         ("replica.socket.timeout.ms", replication.replica_socket_timeout_ms),

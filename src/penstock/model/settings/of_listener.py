@@ -17,6 +17,7 @@ from penstock.model.settings.setting import InvalidSetting
 from penstock.model.settings.tls import TLS_SETTINGS
 
 LISTENER_PREFIX = "listener.name."
+MAX_CONNECTIONS = "max.connections"  # the only one apart from those of TLS and SASL
 SLIPS = ("listener.", "listeners.")  # what begins so and is no setting was meant for a listener
 # Apache Kafka's other one is not spoken here: where it is enabled the node does not start.
 MECHANISMS = (*(one.value.lower() for one in Mechanism), "gssapi")
@@ -85,4 +86,4 @@ def _likely() -> list[str]:
         for mechanism in MECHANISMS
         for setting in (JAAS_CONFIG, *SASL_SETTINGS)
     )
-    return [*TLS_SETTINGS, *SASL_SETTINGS, *of_mechanisms]
+    return [*TLS_SETTINGS, *SASL_SETTINGS, MAX_CONNECTIONS, *of_mechanisms]
