@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from penstock.model.error import ErrorCode
 from penstock.replication.fetch_session import (
+    EPOCH_FIRST,
     EPOCH_MAX,
+    EPOCH_NONE,
     EVICTION_MS,
     NO_SESSION,
     Fetch,
@@ -12,6 +16,7 @@ from penstock.replication.fetch_session import (
     Finished,
     next_epoch,
 )
+from penstock.security.principal import Principal
 from penstock.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -21,6 +26,7 @@ from penstock.wire.messages.fetch import (
 )
 
 ID = bytes(15) + b"\x07"
+MALLORY = Principal("User", "mallory")
 
 
 class Counting:
@@ -176,6 +182,38 @@ def test_an_unknown_session_is_not_found() -> None:
     asked = request(session_id=99, epoch=1)
     found = sessions.begin(asked, by_topic_id=False, now_ms=0)
     assert found == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("epoch", [1, 7, EPOCH_MAX])
+def test_a_session_of_another_principal_is_not_found(epoch: int) -> None:
+    sessions = sessions_of()
+    session_id = open_session(sessions, 0)
+    asked = request(session_id=session_id, epoch=epoch)
+    found = sessions.begin(asked, by_topic_id=False, now_ms=0, principal=MALLORY)
+    assert found == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    finish(sessions, begin(sessions, request(session_id=session_id, epoch=1)))
+
+
+@pytest.mark.parametrize("epoch", [EPOCH_NONE, EPOCH_FIRST])
+def test_a_session_of_another_principal_is_not_closed(epoch: int) -> None:
+    sessions = sessions_of()
+    session_id = open_session(sessions, 0)
+    asked = request(1, session_id=session_id, epoch=epoch)
+    own = sessions.begin(asked, by_topic_id=False, now_ms=0, principal=MALLORY)
+    assert isinstance(own, Fetch)
+    finish(sessions, own)
+    finish(sessions, begin(sessions, request(session_id=session_id, epoch=1)))
+
+
+def test_a_session_goes_on_over_another_connection_of_its_principal() -> None:
+    sessions = sessions_of()
+    asked = request(0)
+    fetch = sessions.begin(asked, by_topic_id=False, now_ms=0, principal=MALLORY)
+    assert isinstance(fetch, Fetch)
+    session_id = finish(sessions, fetch).session_id
+    again = request(session_id=session_id, epoch=1)
+    same = Principal.parse(str(MALLORY))
+    assert isinstance(sessions.begin(again, by_topic_id=False, now_ms=0, principal=same), Fetch)
 
 
 def test_a_request_out_of_turn_is_refused_and_the_session_lives_on() -> None:

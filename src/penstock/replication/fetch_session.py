@@ -22,7 +22,9 @@ Invariants:
     only save bytes.
  2. Sessions are ordered by last use, oldest first.
  3. A session has at least one partition.
- 4. Within a session, a partition whose data was sent moves to the end, so that a limit on the size
+ 4. A session is used and closed by the principal that opened it alone: to others it is not found.
+    Whoever guesses its id would be told the names of its topics.
+ 5. Within a session, a partition whose data was sent moves to the end, so that a limit on the size
     of replies does not starve any partition.
 """
 
@@ -34,6 +36,7 @@ from penstock.model import limit
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId
 from penstock.model.lazy_dataclass import dataclass
+from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 NO_SESSION: Final = 0
@@ -82,6 +85,7 @@ class Wanted:
 @dataclass(slots=True, kw_only=True)
 class FetchSession:
     session_id: int
+    principal: Principal
     epoch: int
     by_topic_id: bool
     created_ms: int
@@ -93,7 +97,7 @@ class FetchSession:
 class Fetch:
     """One fetch under way. Built per fetch, as `Finished` is: plain slots."""
 
-    __slots__ = ("by_topic_id", "epoch", "opens_session", "session", "wanted")
+    __slots__ = ("by_topic_id", "epoch", "opens_session", "principal", "session", "wanted")
 
     def __init__(
         self,
@@ -102,8 +106,10 @@ class Fetch:
         session: FetchSession | None = None,
         opens_session: bool = False,
         by_topic_id: bool,
+        principal: Principal,
     ) -> None:
         self.wanted = wanted
+        self.principal = principal
         self.session = session
         self.epoch = EPOCH_NONE if session is None else session.epoch  # after this request
         self.opens_session = opens_session
@@ -144,18 +150,26 @@ class FetchSessions:
         assert used == sorted(used)  # invariant 2
         assert all(session.partitions for session in sessions)  # invariant 3
 
-    def begin(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> Fetch | ErrorCode:
+    def begin(
+        self,
+        request: FetchRequest,
+        *,
+        by_topic_id: bool,
+        now_ms: int,
+        principal: Principal = ANONYMOUS,
+    ) -> Fetch | ErrorCode:
         """The partitions to read for a request, or the error that ends its session."""
         epoch = request.session_epoch
         if epoch in (EPOCH_NONE, EPOCH_FIRST):
-            if request.session_id != NO_SESSION:
+            if request.session_id != NO_SESSION and self._of(request.session_id, principal):
                 self._remove(request.session_id)
             return Fetch(
                 _all_wanted(request, by_topic_id=by_topic_id),
                 opens_session=epoch == EPOCH_FIRST,
                 by_topic_id=by_topic_id,
+                principal=principal,
             )
-        session = self.by_id.get(request.session_id)
+        session = self._of(request.session_id, principal)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch:
@@ -196,6 +210,16 @@ class FetchSessions:
                     partitions[wanted.key] = wanted
         return Finished(session.session_id, sent)
 
+    def _of(self, session_id: int, principal: Principal) -> FetchSession | None:
+        """The session, if it is there for this principal (invariant 4)."""
+        session = self.by_id.get(session_id)
+        if session is None:
+            return None
+        # On one connection it is the same object: most fetches compare no more than that.
+        if session.principal is principal or session.principal == principal:
+            return session
+        return None
+
     def _continue(
         self, session: FetchSession, request: FetchRequest, *, now_ms: int
     ) -> Fetch | ErrorCode:
@@ -222,13 +246,19 @@ class FetchSessions:
             return Fetch(
                 _all_wanted(request, by_topic_id=session.by_topic_id),
                 by_topic_id=session.by_topic_id,
+                principal=session.principal,
             )
         if self.partition_count > self._partitions_max:
             # Its fetcher opens a new one, and is then served without a session.
             self._remove(session.session_id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._touch(session, now_ms=now_ms)
-        return Fetch(list(partitions.values()), session=session, by_topic_id=session.by_topic_id)
+        return Fetch(
+            list(partitions.values()),
+            session=session,
+            by_topic_id=session.by_topic_id,
+            principal=session.principal,
+        )
 
     def _open(
         self, fetch: Fetch, sent: Sequence[tuple[Wanted, PartitionData]], *, now_ms: int
@@ -241,6 +271,7 @@ class FetchSessions:
             wanted.sent_start_offset = answer.log_start_offset
         session = FetchSession(
             session_id=self._unused_id(),
+            principal=fetch.principal,
             epoch=next_epoch(EPOCH_FIRST),
             by_topic_id=fetch.by_topic_id,
             created_ms=now_ms,

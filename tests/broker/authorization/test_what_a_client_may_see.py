@@ -166,6 +166,26 @@ def test_a_producer_without_acks_is_cut_off_when_it_may_not_write(alice: Dialogu
         alice.reply_to(produce_to("orders"), version=9)
 
 
+def test_a_fetch_session_of_another_client_tells_nothing(
+    guarded: AuthorisedNode, alice: Dialogue
+) -> None:
+    guarded.grant(allow("alice", AclOperation.READ, TOPIC, "orders"))
+    opening = fetch_of("orders")
+    opening.session_epoch = 0
+    session_id = alice.exchange(opening, version=12).session_id
+    going_on = FetchRequest(
+        replica_id=-1, max_wait_ms=0, session_id=session_id, session_epoch=1, max_bytes=2**20
+    )
+    mallory = guarded.dialogue("mallory")
+    try:
+        answer = mallory.exchange(going_on, version=12)
+    finally:
+        mallory.close()
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert answer.responses == []
+    assert alice.exchange(going_on, version=12).error_code == ErrorCode.NONE
+
+
 def test_authorized_operations_are_those_of_the_client(
     guarded: AuthorisedNode, alice: Dialogue
 ) -> None:

@@ -96,6 +96,7 @@ def handle(
         request,
         by_topic_id=context.header.api_version >= TOPIC_IDS_FROM,
         now_ms=services.world.clock.monotonic_ms(),
+        principal=context.principal,
     )
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
