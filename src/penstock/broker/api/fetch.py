@@ -3,7 +3,8 @@
 A fetch is read once at once. When that gives fewer than `min_bytes`, and neither an error nor
 anything else that its sender should know now, it waits, for as long as `max_wait_ms`, until
 enough has become visible, and is read again: what it knew before the wait is old, except of
-partitions that had nothing to give and of which nobody was told anything since.
+partitions that had nothing to give and of which nobody was told anything since. Rights that have
+changed meanwhile count at once, unlike in Apache Kafka, where those of its arrival do.
 Followers are served by `broker/request/follower_fetch`; what follows here is for consumers. They
 read from leaders, and since version 11 from followers too, up to what these know to be committed; a
 leader may send a consumer to a follower in its own rack (KIP-392).
@@ -184,12 +185,16 @@ async def _read_by_turns(
     """
     reading = Reading()
     if len(fetch.wanted) <= ENTRIES_PER_TURN:
+        if _has_other_rights(services, context):
+            before = None
         _read(services, request, fetch, context, reading, before=before)
         return reading
     places = services.long_fetches
     await places.acquire()
     try:
         while True:
+            if _has_other_rights(services, context):
+                before = None
             _read(services, request, fetch, context, reading, before=before)
             if len(reading.answers) == len(fetch.wanted):
                 return reading
@@ -253,6 +258,18 @@ def _read(
         elif isinstance(found, Replica) and (answer is None or answer.records is EMPTY):
             reading.idle[index] = (found, found.changes, found.log.start_offset)
         reading.answers.append(answer)
+
+
+def _has_other_rights(services: Services, context: RequestContext) -> bool:
+    """Whether entries of access control have changed since it was last asked what the client may
+    do, which `context` then has anew. Compares identities, unless they have.
+    """
+    access, authorizer = context.access, services.authorizer
+    entries = services.image.acls_by_pattern
+    if access is None or authorizer is None or access.memory.index is entries:
+        return False
+    context.access = authorizer.access(context.principal, context.peer.host, entries)
+    return True
 
 
 def _may_read(
