@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.model.sasl import Mechanism
 from penstock.model.settings.broker import parse_broker, without_effect
 from penstock.model.settings.setting import InvalidSetting
 
@@ -150,3 +151,29 @@ def test_a_wrong_bound_on_connections_of_a_listener_is_refused() -> None:
 def test_a_limit_on_the_rate_of_new_connections_is_named_as_without_effect() -> None:
     names = ("listener.name.external.max.connection.creation.rate", "max.connection.creation.rate")
     assert without_effect(parse_broker({**LISTENERS, **dict.fromkeys(names, "10")})) == names
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "listener.name.external.", "listener.name.external.oauthbearer."]
+)
+@pytest.mark.parametrize(
+    "address", ["https://u:s3cret@h/keys", "htps://s3cret@h", "u:s3cret@h/keys"]
+)
+def test_an_address_of_keys_with_a_password_is_refused_and_not_shown(
+    prefix: str, address: str
+) -> None:
+    name = f"{prefix}sasl.oauthbearer.jwks.endpoint.url"
+    with pytest.raises(InvalidSetting, match=r"\[hidden\] for .*jwks\.endpoint\.url") as refused:
+        parse_broker({**LISTENERS, name: address}).sasl_of("EXTERNAL", Mechanism.OAUTHBEARER)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_an_address_of_traces_with_a_password_is_refused_and_not_shown() -> None:
+    with pytest.raises(InvalidSetting, match=r"\[hidden\] for .*tracing\.endpoint") as refused:
+        parse_broker({"penstock.tracing.endpoint": "http://u:s3cret@h/v1/traces"})
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["file:///etc/keys@home", "https://h/keys?of=a@b"])
+def test_an_address_of_keys_may_have_any_path(address: str) -> None:
+    parse_broker({"sasl.oauthbearer.jwks.endpoint.url": address})

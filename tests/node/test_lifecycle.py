@@ -28,6 +28,7 @@ from penstock.world.ports import Address, Listener
 from penstock.world.real import real_world
 from penstock.world.tcp import TcpNetwork
 from rig.raw_serving import RawClient
+from rig.sasl import sasl_listener
 
 
 def config(data: Path, *, node_id: int = 1, **settings: str) -> NodeConfig:
@@ -389,6 +390,18 @@ def test_a_setting_that_is_to_protect_the_node_and_cannot_keeps_it_from_starting
 ) -> None:
     with pytest.raises(InvalidSetting, match=words):
         config(tmp_path, **{name: value})
+
+
+@pytest.mark.parametrize("url", ["https://[half", "keys.json", "ftp://h/keys"])
+def test_what_is_no_address_of_keys_keeps_a_node_from_starting(tmp_path: Path, url: str) -> None:
+    given = sasl_listener(
+        "OAUTHBEARER",
+        sasl_oauthbearer_jwks_endpoint_url=url,
+        sasl_oauthbearer_expected_issuer="i",
+        sasl_oauthbearer_expected_audience="a",
+    )
+    with pytest.raises(InvalidSetting, match=r"jwks\.endpoint\.url: It must be file:///FILE or"):
+        NodeConfig(node_id=NodeId(1), data_directory=str(tmp_path), settings=parse_broker(given))
 
 
 def test_listener_on_every_interface_advertises_the_host_name(tmp_path: Path) -> None:

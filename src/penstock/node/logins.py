@@ -41,6 +41,7 @@ MODULES = {
     Mechanism.OAUTHBEARER: "OAuthBearerLoginModule",
 }
 NONCE_BYTES = 24
+SCHEMES = ("file", "http", "https")  # of addresses of an issuer's keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,8 +210,12 @@ def _check_token_settings(settings: BrokerSettings, listener: str) -> None:
         raise MissingSetting(
             name, f"listener {listener} takes OAUTHBEARER: file:///FILE or https://ADDRESS"
         )
-    parts = urlsplit(url)
-    if parts.scheme not in ("file", "http", "https") or not (parts.path or parts.netloc):
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in SCHEMES and bool(parts.path or parts.netloc)
+    except ValueError:  # such as half of an IPv6 address
+        is_address = False
+    if not is_address:
         raise InvalidSetting(
             name=name, value=url, expected="It must be file:///FILE or https://ADDRESS"
         )

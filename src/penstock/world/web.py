@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 import threading
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from functools import partial
@@ -24,8 +25,9 @@ PORTS = {"http": 80, "https": 443}
 
 
 async def read_address(url: str, *, bytes_max: int, timeout_ms: int) -> bytes:
-    """Up to so many bytes of it, over HTTP or HTTPS; NetworkError when there is no answer, or not
-    all of it in time. Redirections are followed, but for those from HTTPS to HTTP.
+    """Up to so many bytes of it, over HTTP or HTTPS; NetworkError, without the address, when there
+    is no answer, or not all of it in time. Redirections are followed, but for those from HTTPS to
+    HTTP.
     """
     connections = _Connections()
     try:
@@ -118,7 +120,19 @@ def _read(url: str, bytes_max: int, connections: _Connections) -> bytes:
             found: bytes = answer.read(bytes_max)
             return found
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise NetworkError(f"{type(error).__name__}: {error}") from error
+        raise NetworkError(_reason(error)) from None  # whose text may hold the address
+
+
+def _reason(error: OSError | ValueError | http.client.HTTPException) -> str:
+    match error:
+        case urllib.error.HTTPError():
+            return f"its status is {error.code}"
+        case urllib.error.URLError(reason=OSError() as reason):
+            return _without_address(reason)
+        case OSError() | ValueError():
+            return _without_address(error)
+        case _:
+            return type(error).__name__
 
 
 class WebAddress:

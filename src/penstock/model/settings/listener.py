@@ -7,13 +7,14 @@ from types import MappingProxyType
 
 from penstock.model.identity import NodeId, id_bytes, id_text
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.settings.setting import int32, items
+from penstock.model.settings.setting import HiddenValue, int32, items
 
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
 WEB_ADDRESS = re.compile(
     r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?][!-~]*)?"
 )
+PATH_BEGINS = re.compile(r"[/?#]")
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
 
@@ -153,13 +154,29 @@ def local_address(text: str) -> HostPort:
 
 
 def web_address(text: str) -> str | None:
-    """None for an empty text. Users and passwords are refused: they would not be sent."""
+    """None for an empty text."""
     if not text:
         return None
+    refuse_passwords(text)
     form = WEB_ADDRESS.fullmatch(text)
     if form is None or not 0 < int(form["port"] or 1) <= PORT_MAX:
         raise ValueError("It must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH")
     return text
+
+
+def keys_address(text: str) -> str:
+    """Of the keys of an issuer, on the web or in a file; whether it is one is not checked."""
+    refuse_passwords(text)
+    return text
+
+
+def refuse_passwords(address: str) -> None:
+    """HiddenValue for an address with a user or a password: they would not be sent, and addresses
+    are shown in logs.
+    """
+    before, _, after = address.partition("://")
+    if "@" in PATH_BEGINS.split(after or before, maxsplit=1)[0]:
+        raise HiddenValue("It must have no user and no password: they would not be sent")
 
 
 def protocol_map(text: str) -> Mapping[str, SecurityProtocol]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.sasl import Mechanism
+from penstock.model.settings.listener import keys_address
 from penstock.model.settings.setting import (
     Setting,
     SettingType,
@@ -64,7 +65,7 @@ class SaslSettings:
         3_600_000, "How often the keys of the issuer are read again.", int64(1000)
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = declare(
-        None, T.STRING, any_text, "Where the keys of the issuer are: file:///..., https://..."
+        None, T.STRING, keys_address, "Where the keys of the issuer are: file:///..., https://..."
     )
     sasl_oauthbearer_sub_claim_name: str = declare(
         "sub", T.STRING, any_text, "The claim of a token that names its user."

@@ -59,6 +59,10 @@ class InvalidSetting(PenstockError):
         self.expected = expected
 
 
+class HiddenValue(ValueError):
+    """What is wrong with a text that seems to hold a secret: it is not shown."""
+
+
 class MissingSetting(InvalidSetting):
     """A setting that others need, and what it should be."""
 
@@ -121,7 +125,8 @@ class Setting:
         try:
             return self.parse_text(text.strip())
         except ValueError as error:
-            shown = "[hidden]" if self.sensitive else text
+            is_hidden = self.sensitive or isinstance(error, HiddenValue)
+            shown = "[hidden]" if is_hidden else text
             raise InvalidSetting(name=self.name, value=shown, expected=str(error)) from None
 
 
