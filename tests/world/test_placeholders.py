@@ -50,6 +50,8 @@ def test_a_placeholder_is_replaced_where_there_is_a_provider(
         ("${file:key}", "Is a directory"),
         ("${directory:DIR:nowhere}", "No such file or directory"),
         ("${directory:DIR:no\0where}", "no file has such a name"),
+        ("${directory:DIR:../x}", "after the directory comes the name of a file in it"),
+        ("${directory:DIR:}", "Is a directory"),
     ],
 )
 def test_what_is_missing_is_one_line_with_the_setting_and_the_placeholder(
@@ -89,6 +91,30 @@ def test_providers_have_the_names_and_bounds_that_the_settings_give_them(tmp_pat
     for outside in ("/etc", f"{tmp_path}/..", f"{tmp_path}-other"):
         with pytest.raises(Unresolved, match=r"allowed\.paths leave this path out"):
             found(f"${{mine:{outside}:hostname}}")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "directory:DIR/inside:../mounted",
+        "directory:DIR/inside:DIR/mounted",
+        "directory:DIR/inside/link/..:mounted",
+        "file:DIR/inside/link/../secrets.properties:key",
+    ],
+)
+def test_nothing_outside_the_allowed_paths_is_read(place: str, tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "other")
+    name, _, _ = place.partition(":")
+    given = {
+        "config.providers": name,
+        f"config.providers.{name}.class": f"{KAFKAS}{name.title()}ConfigProvider",
+        f"config.providers.{name}.param.allowed.paths": f"{tmp_path}/inside",
+        NAME: f"${{{place}}}".replace("DIR", str(tmp_path)),
+    }
+    with pytest.raises(Unresolved):
+        resolved_settings(given)
 
 
 def test_a_provider_that_is_not_here_is_refused_where_it_is_used(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def _looked_up(provider: ConfigProvider | ForeignProvider, place: str) -> str:
         raise Unresolved(f"there is no provider {provider.class_name}, only {here}")
     if provider.kind is ProviderKind.ENVIRONMENT:
         return _of_environment(provider, place)
-    path, _, key = place.rpartition(":")
-    _check_allowed(provider, path)
+    asked, _, key = place.rpartition(":")
+    path = _allowed(provider, asked)
     if provider.kind is ProviderKind.FILE:
         return _of_file(path, key)
     return _of_directory(path, key)
@@ -99,18 +99,24 @@ def _of_file(path: str, key: str) -> str:
 
 
 def _of_directory(path: str, name: str) -> str:
+    if Path(name).name != name:  # it could lead out of what is allowed
+        raise Unresolved("after the directory comes the name of a file in it")
     try:
         return (Path(path) / name).read_text("utf-8").rstrip("\n")
     except (OSError, ValueError) as error:
         raise Unresolved(_reason(error)) from None
 
 
-def _check_allowed(provider: ConfigProvider, path: str) -> None:
+def _allowed(provider: ConfigProvider, path: str) -> str:
+    """The path to open: where paths are bounded the one that was compared, since `link/..` is
+    elsewhere if the link is followed first.
+    """
     if provider.allowed_paths is None:
-        return
-    asked = Path(os.path.normpath(path))
-    if not any(asked.is_relative_to(os.path.normpath(one)) for one in provider.allowed_paths):
+        return path
+    asked = os.path.normpath(path)
+    if not any(Path(asked).is_relative_to(os.path.normpath(one)) for one in provider.allowed_paths):
         raise Unresolved("its allowed.paths leave this path out")
+    return asked
 
 
 def _reason(error: OSError | ValueError) -> str:
