@@ -196,7 +196,7 @@ PRODUCE_ERRORS = Rule(
     subject="",
     means="More than one error came of 100 produce requests to the node in the last five minutes:"
     " batches were refused, or not acknowledged in time. Each partition that fails in a request"
-    " counts, whoever is to blame.",
+    " counts, whoever is to blame, but for refusals of authorization.",
     action="kafka_network_requestmetrics_errors_total has the codes, and the nodes' logs tell of"
     " acks that failed: see to the replicas, or to the clients.",
     threshold=0.01,

@@ -121,7 +121,7 @@ class NodeAlerts:
                 elsewhere=self._elsewhere,
                 produce=ProduceFigures(
                     stats,
-                    refused_reports=_refused(settings.penstock_alerts_topic, broker),
+                    failed_reports=_failed(settings.penstock_alerts_topic, broker),
                     window_ms=settings.penstock_alerts_produce_window_ms,
                     now_ms=world.clock.monotonic_ms(),
                 ),
@@ -191,12 +191,12 @@ class NodeAlerts:
         return next((one for one in broker.endpoints if one.security_protocol is plain), None)
 
 
-def _refused(topic: str | None, broker: BrokerParts | None) -> Callable[[], int]:
-    """How many batches for the topic the broker has refused, as their leader."""
+def _failed(topic: str | None, broker: BrokerParts | None) -> Callable[[], int]:
+    """How many batches for the topic the broker has refused or not acknowledged, as a leader."""
 
     def batches() -> int:
         found = None if topic is None or broker is None else broker.partitions.traffic.get(topic)
-        return 0 if found is None else found.failed_produces
+        return 0 if found is None else found.failed_produces + found.unacked_produces
 
     return batches
 

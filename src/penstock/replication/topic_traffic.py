@@ -19,6 +19,7 @@ class TopicTraffic:
         "out_of_order_batches",
         "replication_bytes_in",
         "replication_bytes_out",
+        "unacked_produces",
     )
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class TopicTraffic:
         self.replication_bytes_in = 0  # appended by followers here
         self.replication_bytes_out = 0  # sent to followers
         self.failed_produces = 0  # batches that were refused
+        self.unacked_produces = 0  # batches that were appended, and not acknowledged in time
         self.fenced_batches = 0  # of them, those of a producer epoch that is past
         self.out_of_order_batches = 0  # of them, those with a gap before them
         self.duplicate_batches = 0  # that were in the log, and are acked again

@@ -23,10 +23,10 @@ class Watched:
 
     def __init__(self) -> None:
         self.stats = RequestStats()
-        self.refused_reports = 0
+        self.failed_reports = 0
         self._figures = ProduceFigures(
             self.stats,
-            refused_reports=lambda: self.refused_reports,
+            failed_reports=lambda: self.failed_reports,
             window_ms=WINDOW_MS,
             now_ms=0,
         )
@@ -46,13 +46,24 @@ class Watched:
         return found[PRODUCE_ERRORS.name], found[PRODUCE_SLOW.name]
 
 
-def test_each_error_counts_whoever_is_to_blame() -> None:
+def test_each_other_error_counts_whoever_is_to_blame() -> None:
     watched = Watched()
     watched.answer(197)
     watched.refuse(ErrorCode.MESSAGE_TOO_LARGE)
     watched.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     watched.refuse(ErrorCode.REQUEST_TIMED_OUT)
     assert watched.look(LATER_MS)[0] == {"": 3 / 200}
+
+
+def test_refusals_of_authorization_do_not_count() -> None:
+    watched = Watched()
+    watched.answer(96)
+    watched.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    watched.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    watched.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert watched.look(LATER_MS)[0] == {"": 0}
+    watched.refuse(ErrorCode.REQUEST_TIMED_OUT)
+    assert watched.look(2 * LATER_MS)[0] == {"": 1 / 100}
 
 
 def test_requests_of_other_apis_do_not_count() -> None:
@@ -140,15 +151,15 @@ def test_one_failed_request_on_an_idle_node_is_no_alert(interval_ms: int) -> Non
     assert told == []
 
 
-def test_reports_of_alerts_that_were_refused_do_not_count() -> None:
+def test_reports_of_alerts_that_failed_do_not_count() -> None:
     watched = Watched()
     watched.answer(1)
     watched.refuse(ErrorCode.MESSAGE_TOO_LARGE)
     for _ in range(8):
         watched.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
-    watched.refused_reports = 8
+    watched.failed_reports = 8
     assert watched.look(LATER_MS)[0] == {"": 0.5}
     for _ in range(3):  # the topic was deleted and made anew
         watched.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
-    watched.refused_reports = 3
+    watched.failed_reports = 3
     assert watched.look(LATER_MS + WINDOW_MS)[0] == {"": 0}

@@ -1,6 +1,7 @@
 """acks=all: a producer is told of its batch when every in-sync replica has it."""
 
 import asyncio
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -226,6 +227,25 @@ def test_acks_that_do_not_come_are_logged(
         " correlation_id=7"
         for index in range(1 + several)
     ]
+
+
+@pytest.mark.parametrize("level", [logging.WARNING, logging.CRITICAL])
+def test_each_batch_that_is_not_acked_in_time_is_counted_for_its_topic(
+    broker: Broker, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level)
+    broker.create_topic("t", partitions=2, replicas=REPLICAS)
+    waiting(broker, produce_request("t", produced(), timeout_ms=0))
+    several = to_partitions(0, 1, 7)  # the last one is not there
+    several.timeout_ms = 0
+    waiting(broker, several)
+    acked = waiting(broker, produce_request("t", produced(), timeout_ms=60_000))
+    broker.partitions.ack_deadlines.expire()
+    for node in (OTHER, THIRD):
+        fetched(broker, node, 3)
+    assert code(acked) == ErrorCode.NONE
+    traffic = broker.partitions.traffic["t"]
+    assert (traffic.unacked_produces, traffic.failed_produces) == (3, 0)
 
 
 def test_a_replica_that_leaves_the_set_is_not_waited_for(broker: Broker) -> None:

@@ -30,16 +30,17 @@ CURRENT_LEADER_FROM: Final = 10
 REPLY_HEADER_BYTES: Final = 9  # of a flexible version: size, correlation id, no tags
 
 
-def log_failed_acks(
+def note_failed_acks(
     services: Services, response: ProduceResponse, correlation_id: int | None
 ) -> None:
-    """Tells of the partitions whose batches were appended, and not acknowledged."""
-    if not logger.isEnabledFor(logging.WARNING):
-        return
+    """Counts and tells of the partitions whose batches were appended, and not acknowledged."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code != ErrorCode.NONE and answer.base_offset != NO_OFFSET:
                 name = topic.name or services.partitions.topic_name(TopicId(topic.topic_id))
+                traffic = services.partitions.traffic.get(name)
+                if traffic is not None:
+                    traffic.unacked_produces += 1
                 tell(
                     logger,
                     ACK_FAILED,
@@ -82,7 +83,7 @@ class SingleAck(PendingReply):
         correlation_id = int.from_bytes(frame[4:8], "big")
         response = decode(ProduceResponse, self._version, frame, REPLY_HEADER_BYTES)
         response.responses[0].partition_responses[0].error_code = code
-        log_failed_acks(self._services, response, correlation_id)
+        note_failed_acks(self._services, response, correlation_id)
         if self.timed is not None and self.timed.trace is not None:
             self.timed.trace.failed(code)
         if self._services.request_stats is not None:
@@ -189,7 +190,7 @@ class ProduceAcks(PendingReply):
         header = self._header
         if self._has_failed:
             correlation_id = None if header is None else header.correlation_id
-            log_failed_acks(self._services, self.response, correlation_id)
+            note_failed_acks(self._services, self.response, correlation_id)
         if header is None:
             self.fill([])
         else:
