@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as UpTo
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.broker.alerts import lags_elsewhere
@@ -22,8 +23,8 @@ from rig.running_node import RunningNode, running_node
 
 WAIT_SECONDS = 60
 HOUR_S = 3_600
-PARTITIONS = 5
-OLD, FRESH, EMPTY, MARKED, WITHOUT_LEADER = range(PARTITIONS)
+PARTITIONS = 6
+OLD, FRESH, EMPTY, MARKED, DELETED, WITHOUT_LEADER = range(PARTITIONS)
 END = 3
 
 
@@ -58,6 +59,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
         write(plain, OLD, age_s=HOUR_S)
         write(plain, WITHOUT_LEADER, age_s=HOUR_S)
         write(plain, FRESH, age_s=0)
+        write(plain, DELETED, age_s=HOUR_S)
+        write(plain, DELETED, age_s=HOUR_S // 2)
         plain.flush()
         writer = Producer({"bootstrap.servers": one.bootstrap, "transactional.id": "w"})
         writer.init_transactions(WAIT_SECONDS)
@@ -71,6 +74,12 @@ def write(producer: Producer, partition: int, *, age_s: int) -> None:
     for _ in range(END):
         at_ms = int((time.time() - age_s) * 1000)
         producer.produce("t", b"v", partition=partition, timestamp=at_ms)
+
+
+def delete_before(node: RunningNode, partition: int, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    [deleted] = admin.delete_records([UpTo("t", partition, offset)]).values()
+    assert deleted.result(WAIT_SECONDS).low_watermark == offset
 
 
 class Asking:
@@ -119,6 +128,15 @@ def test_a_marker_is_nothing_to_read(node: RunningNode) -> None:
     told = asking.asked(("g", MARKED, END), ("g", OLD, END))
     assert told == {("g", MARKED): 0, ("g", OLD): 0}
     assert asking.asked(("g", MARKED, END - 1)) == {("g", MARKED): HOUR_S}
+
+
+def test_records_that_were_deleted_unread_keep_no_group_behind(node: RunningNode) -> None:
+    asking = Asking(node)
+    assert asking.asked(("g", DELETED, 0)) == {("g", DELETED): HOUR_S}
+    delete_before(node, DELETED, END)
+    assert asking.asked(("g", DELETED, 0)) == {("g", DELETED): HOUR_S // 2}
+    delete_before(node, DELETED, 2 * END)
+    assert asking.asked(("g", DELETED, 0)) == {("g", DELETED): 0}
 
 
 def test_a_partition_that_cannot_be_asked_for_is_not_known_and_holds_no_other_up(

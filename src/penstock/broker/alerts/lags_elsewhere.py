@@ -3,8 +3,9 @@
 One question to each leader serves all groups, as in the doctor: which is the first record that is
 young enough for every rule? A group that has read up to there is within all thresholds. Of what
 others have not read, the first record is read for its time, LAGS_READ_MAX partitions at a time, and
-remembered: a group that stands still costs one read. Where there are more than LAGS_ELSEWHERE_MAX
-partitions, they are asked for in turns.
+remembered: a group that stands still costs one read. What was deleted unread is passed over, so
+leaders are asked where those logs begin. Where there are more than LAGS_ELSEWHERE_MAX partitions,
+they are asked for in turns.
 
 A task of its own asks, so a node that does not answer holds up no round of the alerts. It connects
 to ask, and hangs up afterwards. What could not be asked for some time is not known any more.
@@ -28,6 +29,7 @@ from penstock.world.ports import Clock
 logger = logging.getLogger(__name__)
 
 ROUNDS_PER_QUESTION = 3
+QUESTIONS_MAX = 4  # to a leader at a time: who is behind, ends, beginnings, and a read
 QUESTIONS_KEPT = 3  # an answer is used for so long, if there is none after it
 
 
@@ -45,6 +47,7 @@ class _Recent(NamedTuple):
     """The first record that is young enough, or the end where none is."""
 
     offset: Offset
+    start_offset: Offset  # of the log; 0 where nobody is behind
     asked_ms: int
 
 
@@ -95,11 +98,8 @@ class LagsElsewhere:
     async def ask(self) -> None:
         wanted = self._wanted
         self._recent = {one: self._recent[one] for one in self._recent.keys() & wanted.keys()}
-        self._since = {
-            one: found
-            for one, found in self._since.items()
-            if one.offset in wanted.get(one.partition, ())
-        }
+        unread = {self._unread(one, offset) for one, those in wanted.items() for offset in those}
+        self._since = {one: found for one, found in self._since.items() if one in unread}
         # A partition without a leader would keep the answers of the others waiting.
         led = [partition for partition in wanted if self._is_led(partition)]
         asked = _in_turn(led, after=self._asked_last)[:LAGS_ELSEWHERE_MAX]
@@ -108,7 +108,7 @@ class LagsElsewhere:
             return
         try:
             async with asyncio.timeout(LAGS_ELSEWHERE_MS_MAX / 1000), client as cluster:
-                await self._ask_recent(cluster, asked)
+                await self._ask_recent(cluster, wanted, asked)
                 await self._read_times(cluster, wanted, asked)
         except (ClientError, TimeoutError) as error:
             logger.info("alerts lags_elsewhere=%d known=false reason=%r", len(asked), error)
@@ -118,13 +118,20 @@ class LagsElsewhere:
         kept_ms = self._interval_ms * QUESTIONS_KEPT + LAGS_ELSEWHERE_MS_MAX
         if recent is None or self._clock.monotonic_ms() - recent.asked_ms > kept_ms:
             return None
-        if offset >= recent.offset:
+        unread = self._unread(partition, offset)
+        if unread.offset >= recent.offset:
             return 0.0
-        found = self._found(_Unread(partition, offset), recent)
+        found = self._found(unread, recent)
         if found is None:
             return None
         since_ms, _ = found
         return 0.0 if since_ms is None else max(0, self._clock.now_ms() - since_ms) / 1000
+
+    def _unread(self, partition: TopicPartition, committed: Offset) -> _Unread:
+        recent = self._recent.get(partition)
+        return _Unread(
+            partition, committed if recent is None else max(committed, recent.start_offset)
+        )
 
     def _found(self, unread: _Unread, recent: _Recent) -> tuple[int | None, Offset] | None:
         """What is remembered. If there was no record, there may be one now."""
@@ -139,22 +146,36 @@ class LagsElsewhere:
             return False
         return topic.partitions[partition.partition].leader is not None
 
-    async def _ask_recent(self, cluster: Cluster, asked: Collection[TopicPartition]) -> None:
+    async def _ask_recent(
+        self,
+        cluster: Cluster,
+        wanted: Mapping[TopicPartition, Collection[Offset]],
+        asked: Collection[TopicPartition],
+    ) -> None:
         asked_ms = self._clock.monotonic_ms()
         since_ms = max(0, self._clock.now_ms() - self._within_ms)
-        wait_ms = LAGS_ELSEWHERE_MS_MAX // 3
+        wait_ms = LAGS_ELSEWHERE_MS_MAX // QUESTIONS_MAX
         listed = await list_offsets(cluster, dict.fromkeys(asked, since_ms), timeout_ms=wait_ms)
         known = {one: found for one, found in listed.items() if not isinstance(found, Refused)}
         old = [one for one, found in known.items() if found.offset is None]
         ends = await list_offsets(cluster, dict.fromkeys(old, When.LATEST), timeout_ms=wait_ms)
+        recent = {}
         for partition, found in known.items():
-            offset = found.offset
-            if offset is None:
-                end = ends[partition]
-                if isinstance(end, Refused) or end.offset is None:
+            told = ends[partition] if found.offset is None else found
+            if not isinstance(told, Refused) and told.offset is not None:
+                recent[partition] = told.offset
+        behind = [one for one, offset in recent.items() if min(wanted[one]) < offset]
+        starts = await list_offsets(
+            cluster, dict.fromkeys(behind, When.EARLIEST), timeout_ms=wait_ms
+        )
+        for partition, offset in recent.items():
+            start_offset = Offset(0)
+            if partition in starts:
+                start = starts[partition]
+                if isinstance(start, Refused) or start.offset is None:
                     continue
-                offset = end.offset
-            self._recent[partition] = _Recent(offset, asked_ms)
+                start_offset = start.offset
+            self._recent[partition] = _Recent(offset, start_offset, asked_ms)
             self._asked_last = partition
 
     async def _read_times(
@@ -169,14 +190,15 @@ class LagsElsewhere:
             recent = self._recent.get(partition)
             if recent is None:
                 continue
-            unread = [
-                offset
-                for offset in wanted[partition]
-                if offset < recent.offset
-                if self._found(_Unread(partition, offset), recent) is None
+            unread = [self._unread(partition, offset) for offset in wanted[partition]]
+            late_offsets = [
+                one.offset
+                for one in unread
+                if one.offset < recent.offset
+                if self._found(one, recent) is None
             ]
-            if unread:
-                late[partition] = min(unread)
+            if late_offsets:
+                late[partition] = min(late_offsets)
         read = _in_turn(late, after=self._read_last)[:LAGS_READ_MAX]
         if not read:
             return
