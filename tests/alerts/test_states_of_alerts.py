@@ -124,16 +124,16 @@ def test_a_figure_that_is_not_known_now_changes_nothing() -> None:
 def test_a_subject_that_may_have_been_left_out_stays_as_it_is() -> None:
     watched = Watched(rule("Hot"), rule("Whole"))
     for now_ms in (0, 60):
-        figures = {"Hot": {"a": 11.0}, "Whole": {"a": 11.0}}
+        figures = {"Hot": {"a": 11.0, "b": 11.0}, "Whole": {"a": 11.0}}
         watched.alerts.evaluate(Snapshot(now_ms=now_ms, scopes=NODE, figures=figures))
     told = [
-        (one.rule.name, one.state)
+        (one.rule.name, one.subject, one.state)
         for now_ms in (70, 100)
         for one in watched.alerts.evaluate(
-            Snapshot(now_ms=now_ms, scopes=NODE, figures={}, incomplete=frozenset({"Hot"}))
+            Snapshot(now_ms=now_ms, scopes=NODE, figures={}, left_out={"Hot": "a".__eq__})
         )
     ]
-    assert told == [("Whole", State.CLEARED)]
+    assert told == [("Hot", "b", State.CLEARED), ("Whole", "a", State.CLEARED)]
     assert watched.at(200, subjects={}) == []
     assert watched.at(230, subjects={}) == [("a", State.CLEARED)]
 

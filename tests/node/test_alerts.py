@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.alerts.delivery import AlertRecords
 from penstock.broker.alerts import webhook
-from penstock.broker.metrics import lag_ages
+from penstock.broker.metrics import groups, lag_ages
 from penstock.client.admin.alert_reports import read_alert_records
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
@@ -283,6 +283,29 @@ def test_a_group_whose_lag_is_not_known_any_more_is_not_told_as_cleared(
         consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
         hook.until(alert, "cleared")
         consumer.close()
+
+
+def test_a_group_that_was_deleted_is_told_as_cleared_where_offsets_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "METRICS_LAGS_MAX", 1)
+    alerts = ("PenstockGroupLagSeconds", "PenstockGroupWithoutMembers")
+    with receiver() as hook, node_with_alerts(tmp_path, hook) as node:
+        create(node, "orders")
+        write(node, "orders", 3, age_ms=HOUR_MS)
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        for group in ("gone", "first", "left-out"):
+            consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": group})
+            offset = 1 if group == "gone" else 3
+            consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+            consumer.close()
+            if group == "gone":
+                for alert in alerts:
+                    hook.until(alert, "firing")
+        [deleted] = admin.delete_consumer_groups(["gone"]).values()
+        deleted.result(WAIT_SECONDS)
+        for alert in alerts:
+            hook.until(alert, "cleared")
 
 
 def test_dead_letters_are_told_of_while_they_come(tmp_path: Path) -> None:

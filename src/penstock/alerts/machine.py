@@ -6,8 +6,8 @@
 
 A firing alert that is within for less than that goes on firing and nothing is told, so a figure
 that moves around its threshold does not flap. A subject that has no figure any more counts as
-within, unless the snapshot says that its rule may have subjects without a figure. A figure of None
-is not known now: it changes nothing. What belongs to a scope that this node does not speak for any
+within, unless the snapshot says that its figure may have been left out. A figure of None is not
+known now: it changes nothing. What belongs to a scope that this node does not speak for any
 more is forgotten without a word: another node tells it.
 
 Invariants
@@ -17,7 +17,8 @@ Invariants
  3  A pending alert has no `within_since_ms`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ from penstock.alerts.rule import Rule, Scope
 from penstock.model.lazy_dataclass import dataclass
 
 Figures = Mapping[str, Mapping[str, float | None]]  # by the name of a rule, and by subject
+
+MayBeLeftOut = Callable[[str], bool]  # of a subject
 
 
 class Phase(Enum):
@@ -49,7 +52,12 @@ class Snapshot:
     now_ms: int  # of a clock that only grows
     scopes: frozenset[Scope]  # those that this node speaks for now
     figures: Figures
-    incomplete: frozenset[str] = frozenset()  # rules of which there may be subjects without figures
+    # By rule, where some figures were left out: whether that of a subject may be one of them.
+    left_out: Mapping[str, MayBeLeftOut] = field(default_factory=dict)
+
+    def may_lack(self, rule: Rule, subject: str) -> bool:
+        may_be_left_out = self.left_out.get(rule.name)
+        return may_be_left_out is not None and may_be_left_out(subject)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +118,7 @@ class Alerts:
             figures = snapshot.figures.get(rule.name, {})
             for subject in sorted({*self._alerts[rule.name], *figures}):
                 value = figures.get(subject)
-                if value is None and (subject in figures or rule.name in snapshot.incomplete):
+                if value is None and (subject in figures or snapshot.may_lack(rule, subject)):
                     continue  # not known now
                 transition = self._take(rule, subject, value, snapshot.now_ms)
                 if transition is not None:

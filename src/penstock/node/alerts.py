@@ -117,6 +117,7 @@ class NodeAlerts:
                 evaluated=self._rules.rules,
                 of_node=of_node,
                 of_cluster=cluster_metrics(local),
+                groups=None if broker is None else broker.services.groups,
                 growth=growth,
                 elsewhere=self._elsewhere,
                 produce=ProduceFigures(

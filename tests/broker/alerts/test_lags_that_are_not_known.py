@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.alerts.rules import GROUP_LAG, GROUP_WITHOUT_MEMBERS
-from penstock.broker.alerts.group_figures import GroupFigures, group_figures
+from penstock.broker.alerts.group_figures import GroupFigures, group_figures, may_be_left_out
 from penstock.broker.metrics.groups import MEMBERS, group_metrics
 from penstock.groups.records import OffsetValue
 from penstock.groups.shard import GroupShard
@@ -102,6 +102,18 @@ def test_lags_whose_age_nobody_has_read_are_not_known(broker: Broker) -> None:
     assert found.lags["late t"] is None
     assert found.lags["well t"] == 0
     assert found.unattended == {"late": None, "well": 0}
+
+
+def test_what_has_no_offsets_any_more_was_not_left_out() -> None:
+    groups = Groups()
+    groups.commit("a group", END)
+    by_rule = may_be_left_out(groups)
+    of_lag, of_members = by_rule[GROUP_LAG.name], by_rule[GROUP_WITHOUT_MEMBERS.name]
+    assert of_lag("a group t")
+    assert of_members("a group")
+    assert not of_lag("a group other")
+    assert not of_lag("a t")
+    assert not of_members("a")
 
 
 def test_offsets_that_are_left_out_leave_others_unknown(broker: Broker) -> None:

@@ -11,13 +11,18 @@ from collections.abc import Iterable, Sequence
 from penstock.alerts import rules
 from penstock.alerts.machine import Snapshot
 from penstock.alerts.rule import WHOLE, Rule, Scope
-from penstock.broker.alerts.group_figures import committed_elsewhere, group_figures
+from penstock.broker.alerts.group_figures import (
+    committed_elsewhere,
+    group_figures,
+    may_be_left_out,
+)
 from penstock.broker.alerts.lags_elsewhere import LagsElsewhere
 from penstock.broker.alerts.produce_figures import ProduceFigures
 from penstock.broker.alerts.record_growth import RecordGrowth
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.metrics import cluster, compaction, logs, replicas, transactions
 from penstock.broker.metrics.gathering import gathered
+from penstock.broker.metrics.groups import Groups
 from penstock.metrics.family import Sample, Source
 from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
@@ -34,7 +39,6 @@ ONE_SUBJECT = {
     cluster.OFFLINE.name: rules.OFFLINE_PARTITIONS.name,
     cluster.FENCED.name: rules.BROKER_FENCED.name,
 }
-OF_GROUPS = frozenset({rules.GROUP_LAG.name, rules.GROUP_WITHOUT_MEMBERS.name})
 Gathered = dict[str, dict[str, float | None]]  # figures, by rule and subject
 
 
@@ -48,7 +52,8 @@ class FigureSources:
         evaluated: Iterable[Rule],  # with the thresholds that are set
         of_node: Sequence[Source],
         of_cluster: Source,
-        growth: RecordGrowth | None,  # None, as the next: the node is no broker
+        groups: Groups | None,  # None, as the next two: the node is no broker
+        growth: RecordGrowth | None,
         elsewhere: LagsElsewhere | None,
         produce: ProduceFigures,
         clock: Clock,
@@ -57,6 +62,7 @@ class FigureSources:
         self._evaluated = {rule.name: rule for rule in evaluated}
         self._of_node = tuple(of_node)
         self._of_cluster = of_cluster
+        self._left_out = {} if groups is None else may_be_left_out(groups)
         self._growth = growth
         self._elsewhere = elsewhere
         self._produce = produce
@@ -97,7 +103,7 @@ class FigureSources:
             now_ms=self._clock.monotonic_ms(),
             scopes=scopes,
             figures=figures,
-            incomplete=frozenset() if of_groups.is_complete else OF_GROUPS,
+            left_out={} if of_groups.is_complete else self._left_out,
         )
 
 

@@ -2,9 +2,9 @@
 
 A committed offset has no age where the partition has no replica here and its leader has not said
 (`lags_elsewhere`), where too many others are behind, or where the disk does not answer; offsets
-beyond a bound are not among the samples at all. Each of them may be further behind than all that
-are known, so such a subject has a figure only if what is known of it is beyond the threshold.
-Otherwise its figure is None: its alert stays as it is.
+beyond a bound are not among the samples at all (`may_be_left_out`). Each of them may be further
+behind than all that are known, so such a subject has a figure only if what is known of it is beyond
+the threshold. Otherwise its figure is None: its alert stays as it is.
 
 Groups of replays of dead letters have no figures: each replay only notes there how far it got, and
 without the note the next one would write the same letters again. Queries of Spark commit without
@@ -14,7 +14,9 @@ being members: they are behind or not, and never without members.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.alerts.machine import MayBeLeftOut
 from penstock.alerts.rule import Rule
+from penstock.alerts.rules import GROUP_LAG, GROUP_WITHOUT_MEMBERS
 from penstock.broker.alerts.lags_elsewhere import GroupPlace
 from penstock.broker.metrics import groups
 from penstock.metrics.family import Sample
@@ -88,6 +90,21 @@ def group_figures(
     if not is_complete:  # a group with members is fine, whatever was left out of its offsets
         waited |= {group: 0.0 for group, count in members.items() if count > 0}
     return GroupFigures(lags=lags, unattended=waited, is_complete=is_complete)
+
+
+def may_be_left_out(coordinator: groups.Groups) -> dict[str, MayBeLeftOut]:
+    """By rule: whether a subject without a figure has committed offsets here. If it has none, its
+    group was deleted, has lost them, or belongs to another node by now.
+    """
+
+    def has_offsets(group: str) -> bool:
+        return any(shard.offsets.of_group(group) for shard in coordinator.shards)
+
+    def has_offsets_of_topic(subject: str) -> bool:
+        group, _, topic = subject.rpartition(" ")
+        return any(topic in shard.offsets.of_group(group) for shard in coordinator.shards)
+
+    return {GROUP_LAG.name: has_offsets_of_topic, GROUP_WITHOUT_MEMBERS.name: has_offsets}
 
 
 def _furthest(ages: Iterable[tuple[str, float | None]], rule: Rule) -> dict[str, float | None]:
