@@ -123,6 +123,8 @@ def test_validation_alone_changes_nothing(cluster: Cluster) -> None:
         (BROKER, "1", ("message.max.bytes", SET, "-1"), ErrorCode.INVALID_REQUEST),
         (BROKER, "", ("ssl.keystore.location", SET, "/x"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ("colour", SET, "red"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ("cordoned.log.dirs", APPEND, "/disks/a"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ("cordoned.log.dirs", SET, "*"), ErrorCode.INVALID_REQUEST),
         (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST),
         (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
         (GROUP, "g", ("retention.ms", SET, "1"), ErrorCode.INVALID_CONFIG),

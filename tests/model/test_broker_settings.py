@@ -58,6 +58,13 @@ def test_known_settings_without_effect_are_named() -> None:
     assert without_effect(parse_broker(given)) == ("num.network.threads",)
 
 
+def test_directories_that_are_to_get_no_new_partitions_are_refused() -> None:
+    for text in ("/disks/a", "*"):
+        with pytest.raises(InvalidSetting, match=r"cannot be kept from a directory here"):
+            parse_broker({"log.dirs": "/disks/a,/disks/b", "cordoned.log.dirs": text})
+    parse_broker({"cordoned.log.dirs": ""})
+
+
 def test_a_likely_typo_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting, match=r"did you mean num\.partitions\?"):
         parse_broker({"num.partition": "4"})

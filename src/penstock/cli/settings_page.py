@@ -59,7 +59,8 @@ CLIENT_METRICS = """\
 NO_EFFECT = """\
 Nodes accept these so that existing files work, and name those that were set when they start. Of the
 classes that check or log in clients, only those that Apache Kafka itself brings are accepted: no
-class is loaded, and to ignore one would let in whom it keeps out.
+class is loaded, and to ignore one would let in whom it keeps out. `cordoned.log.dirs` is accepted
+only empty: new partitions cannot be kept from a directory.
 
 """
 NO_LONGER = """\

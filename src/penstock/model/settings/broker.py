@@ -87,7 +87,7 @@ from penstock.model.settings.setting import (
 )
 from penstock.model.settings.tls import TLS_SETTINGS, TlsSettings, parse_tls
 from penstock.model.settings.transactions import TRANSACTION_SETTINGS, TransactionSettings
-from penstock.model.settings.without_effect import KNOWN_WITHOUT_EFFECT
+from penstock.model.settings.without_effect import KNOWN_WITHOUT_EFFECT, refuse_cordoned
 
 T = SettingType
 DYNAMIC = Change.CLUSTER_WIDE
@@ -577,6 +577,7 @@ def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
     """
     refuse_retired(values)
     refuse_custom_classes(values)
+    refuse_cordoned(values)
     settings = _parse(values)
     _check(settings)
     refuse_unknown_of_listeners(

@@ -1,6 +1,7 @@
 """Broker settings of Apache Kafka 4.3 that are known here and have no effect (yet).
 
-They are accepted, listed by DescribeConfigs, and named at start.
+They are accepted, listed by DescribeConfigs, and named at start. One of them is accepted only
+empty: `refuse_cordoned`.
 
 One line each: name, type, default (`-` is none, `""` is empty), where it can change without a
 restart, for whom, and whether Kafka keeps it to itself. A setting that gains an effect moves to
@@ -12,6 +13,7 @@ from types import MappingProxyType
 
 from penstock.model.settings.setting import (
     Change,
+    InvalidSetting,
     Parse,
     Setting,
     SettingType,
@@ -251,3 +253,18 @@ def _setting(line: str) -> Setting:
 KNOWN_WITHOUT_EFFECT: Mapping[str, Setting] = MappingProxyType(
     {setting.name: setting for setting in map(_setting, _TABLE.strip().splitlines())}
 )
+
+CORDONED = "cordoned.log.dirs"
+
+
+def refuse_cordoned(values: Mapping[str, str]) -> None:
+    """InvalidSetting for directories that are to get no new partitions (KIP-1066): whoever relies
+    on that would find them there when the disk is full, or taken away.
+    """
+    text = values.get(CORDONED, "").strip()
+    if text:
+        raise InvalidSetting(
+            name=CORDONED,
+            value=text,
+            expected="New partitions cannot be kept from a directory here: it must be left out",
+        )
