@@ -47,6 +47,27 @@ def drained(waiting: Undelivered, *, now_ms: int) -> list[Report]:
     return found
 
 
+def test_a_report_is_not_compared_with_all_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 200
+    reports = [report(str(number)) for number in range(count)]
+    waiting = undelivered(*reports, reports_max=2 * count)
+    give_up(waiting, *reports)
+    looked = 0
+    key_of = Report.key.fget  # type: ignore[attr-defined]
+
+    def counting(one: Report) -> bytes:
+        nonlocal looked
+        looked += 1
+        key: bytes = key_of(one)
+        return key
+
+    monkeypatch.setattr(Report, "key", property(counting))
+    for number in range(count):
+        waiting.add(report(str(number), CLEARED, at_ms=2))
+    assert looked <= 10 * count
+    assert len(drained(waiting, now_ms=AGAIN_MS)) == 2 * count
+
+
 def test_what_was_given_up_is_sent_again_after_a_while_and_others_meanwhile() -> None:
     a, b = report("a"), report("b")
     waiting = undelivered(a, b)
