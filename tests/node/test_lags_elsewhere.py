@@ -26,14 +26,15 @@ HOUR_S = 3_600
 PARTITIONS = 6
 OLD, FRESH, EMPTY, MARKED, DELETED, WITHOUT_LEADER = range(PARTITIONS)
 END = 3
+UNKNOWN = "a"  # a topic of the image that the node does not have; before t in each order
 
 
-def topic_image() -> TopicImage:
+def topic_image(name: str = "t") -> TopicImage:
     """As the metadata have it, but for the last partition."""
     nodes = (NodeId(1),)
     return TopicImage(
-        name="t",
-        topic_id=TopicId(bytes(16)),
+        name=name,
+        topic_id=TopicId(name.encode().ljust(16)),
         partitions=tuple(
             PartitionImage(
                 replicas=nodes,
@@ -86,8 +87,11 @@ class Asking:
     def __init__(self, node: RunningNode, *, within_ms: int = 60_000) -> None:
         self._node = node
         self.clock = HeldClock(RealClock())
-        topic = topic_image()
-        image = Image(topics_by_name={"t": topic}, topics_by_id={topic.topic_id: topic})
+        topics = [topic_image(), topic_image(UNKNOWN)]
+        image = Image(
+            topics_by_name={topic.name: topic for topic in topics},
+            topics_by_id={topic.topic_id: topic for topic in topics},
+        )
         self.lags = LagsElsewhere(
             client=lambda: Cluster(TcpNetwork(), RealClock(), parse_addresses(node.bootstrap)),
             image=lambda: image,
@@ -96,21 +100,27 @@ class Asking:
             clock=self.clock,
         )
 
-    def ages_s(self, *committed: tuple[str, int, int]) -> dict[tuple[str, int], int]:
-        """In whole minutes, by group and partition, of what is known now."""
+    def ages_s(
+        self, *committed: tuple[str, int, int], unknown: int = 0
+    ) -> dict[tuple[str, int], int]:
+        """In whole minutes, by group and partition, of what is known now. So many partitions of a
+        topic that leaders refuse are asked for as well.
+        """
         wanted = {
             GroupPlace(group, TopicPartition("t", index)): Offset(offset)
             for group, index, offset in committed
-        }
+        } | {GroupPlace("g", TopicPartition(UNKNOWN, index)): Offset(0) for index in range(unknown)}
         return {
             (group, partition.partition): round(age_s) // 60 * 60
             for (group, partition), age_s in self.lags.ages_s(wanted).items()
         }
 
-    def asked(self, *committed: tuple[str, int, int]) -> dict[tuple[str, int], int]:
-        self.ages_s(*committed)
+    def asked(
+        self, *committed: tuple[str, int, int], unknown: int = 0
+    ) -> dict[tuple[str, int], int]:
+        self.ages_s(*committed, unknown=unknown)
         self._node.run(self.lags.ask())
-        return self.ages_s(*committed)
+        return self.ages_s(*committed, unknown=unknown)
 
 
 def test_a_group_is_behind_by_the_age_of_the_first_record_that_it_has_not_read(
@@ -166,6 +176,15 @@ def test_more_partitions_than_one_question_takes_are_asked_for_in_turns(
     asking = Asking(node)
     wanted = [("g", index, END) for index in (OLD, FRESH, EMPTY, MARKED)]
     assert [len(asking.asked(*wanted)) for _ in range(2)] == [2, 4]
+
+
+def test_partitions_that_are_refused_take_the_turn_of_no_other(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lags_elsewhere, "LAGS_ELSEWHERE_MAX", 2)
+    asking = Asking(node)
+    found = [asking.asked(("g", OLD, END), unknown=2) for _ in range(2)]
+    assert found == [{}, {("g", OLD): 0}]
 
 
 def test_an_answer_that_is_too_old_is_none(node: RunningNode) -> None:

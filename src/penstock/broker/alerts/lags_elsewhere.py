@@ -106,10 +106,14 @@ class LagsElsewhere:
         client = self._client() if asked else None
         if client is None:
             return
+        self._asked_last = asked[-1]  # whatever the answer: others have their turn next
         try:
             async with asyncio.timeout(LAGS_ELSEWHERE_MS_MAX / 1000), client as cluster:
-                await self._ask_recent(cluster, wanted, asked)
-                await self._read_times(cluster, wanted, asked)
+                view = await cluster.refresh(dict.fromkeys(one.topic for one in asked))
+                # A question about a topic that cannot be described is refused as a whole.
+                described = [one for one in asked if one.topic in view.topics]
+                await self._ask_recent(cluster, wanted, described)
+                await self._read_times(cluster, wanted, described)
         except (ClientError, TimeoutError) as error:
             logger.info("alerts lags_elsewhere=%d known=false reason=%r", len(asked), error)
 
@@ -176,7 +180,6 @@ class LagsElsewhere:
                     continue
                 start_offset = start.offset
             self._recent[partition] = _Recent(offset, start_offset, asked_ms)
-            self._asked_last = partition
 
     async def _read_times(
         self,
