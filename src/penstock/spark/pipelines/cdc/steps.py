@@ -20,6 +20,7 @@ from penstock.spark.pipelines.cdc.record import KIND, POSITION, STEP
 SEARCH = "cdc.search"
 CACHE = "cdc.cache"
 FIELDS = ("name", "description", "category", "price_cents", "stock")
+FEATURE_FIELDS = ("price_cents", "stock")  # those of them that `features` asks for
 ROW = "name string, description string, category string, price_cents bigint, stock int"
 # Changes of one product are in one order, also where more partitions have moved its key.
 ORDER = ("position", "step")
