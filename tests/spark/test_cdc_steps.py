@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark.pipelines.cdc import steps
@@ -62,6 +63,27 @@ def test_changes_have_types_and_an_order(changed: DataFrame) -> None:
         "partition": 1,
         "offset": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b'{"name": "saw"', "the value is not valid JSON"),
+        (b'{"name": "saw"} x', "the value is not valid JSON"),
+        (b'{"name": "\xff"}', "the value is not UTF-8"),
+        (b'{"price_cents": "12"}', "the value does not fit the schema"),
+        (b"[]", "the value does not fit the schema"),
+    ],
+)
+def test_what_is_no_row_ends_the_query_and_is_not_taken_for_a_row_of_nulls(
+    spark: SparkSession, value: bytes, reason: str
+) -> None:
+    key, _, *others = record(10, 1, lamp())
+    broken = steps.changes(spark.createDataFrame([(key, value, *others)], RECORDS))
+    told = f"no row of a product: partition 1, offset 1: {reason}"
+    for read in (steps.serving, steps.rows, steps.history, steps.features):
+        with pytest.raises(PySparkException, match=told):
+            read(broken).collect()
 
 
 def test_the_last_change_of_each_product_is_its_row(changed: DataFrame) -> None:

@@ -43,14 +43,31 @@ def test_a_balance_is_what_came_less_what_went(spark: SparkSession) -> None:
     assert (first.deposited_cents, first.withdrawn_cents, first.last_at_ms) == (700, 200, 4)
 
 
+OPENED = json.dumps(event("a", "opened")).encode()
+
+
 @pytest.mark.parametrize(
-    "value", [b'{"account": "a", ', b'{"kind": "closed", "account": "a"}', b"{}", None]
+    ("value", "reason"),
+    [
+        (b'{"account": "a", ', "the value is not valid JSON"),
+        (OPENED + b"x", "the value is not valid JSON"),
+        (OPENED.replace(b'"e"', b'"\xff"'), "the value is not UTF-8"),
+        (OPENED.replace(b": 0", b': "0"', 1), "the value does not fit the schema"),
+        (
+            OPENED.replace(b"opened", b"closed"),
+            "field kind is none of opened, deposited, withdrawn",
+        ),
+        (b'{"kind": "opened", "account": "a"}', "field amount_cents is missing"),
+        (b"{}", "field kind is missing"),
+        (None, "the value is null"),
+    ],
 )
 def test_a_view_is_not_built_around_what_is_no_event(
-    spark: SparkSession, value: bytes | None
+    spark: SparkSession, value: bytes | None, reason: str
 ) -> None:
     broken = spark.createDataFrame([(b"k", value, 3, 17)], RECORDS)
-    with pytest.raises(PySparkException, match="no event of the ledger: partition 3, offset 17"):
+    told = f"no event of the ledger: partition 3, offset 17: {reason}"
+    with pytest.raises(PySparkException, match=told):
         steps.balances_v1(steps.ledger_events(broken)).collect()
 
 

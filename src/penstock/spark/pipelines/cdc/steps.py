@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from penstock.spark.pipelines.cdc.pgoutput import Kind
 from penstock.spark.pipelines.cdc.record import KIND, POSITION, STEP
+from penstock.spark.schemas import BriefJson
 
 SEARCH = "cdc.search"
 CACHE = "cdc.cache"
@@ -28,18 +29,27 @@ PLACE = ("partition", "offset")  # of its record in the topic
 
 
 def changes(records: DataFrame) -> DataFrame:
-    """The records need their headers. A change is known by `position` and `step`."""
-    row = F.from_json(F.col("value").cast("string"), ROW)
-    return records.select(
-        F.col("key").cast("string").cast("bigint").alias("id"),
-        row.alias("row"),
-        F.col("value").isNull().alias("deleted"),
-        _header(KIND).alias("kind"),
-        _header(POSITION).cast("bigint").alias("position"),
-        _header(STEP).cast("int").alias("step"),
-        F.col("timestamp").alias("at"),
-        *PLACE,
-    ).select("id", *(f"row.{name}" for name in FIELDS), "deleted", "kind", *ORDER, "at", *PLACE)
+    """The records need their headers. A change is known by `position` and `step`. A value that is
+    no row ends the query: whatever is built without it would be wrong.
+    """
+    schema, text, raw = BriefJson(ROW), F.col("value").cast("string"), F.col("raw")
+    fault = F.when(text.isNotNull(), schema.fault(text, raw))
+    place = F.concat(F.lit("partition "), "partition", F.lit(", offset "), "offset")
+    error = F.raise_error(F.concat(F.lit("no row of a product: "), place, F.lit(": "), fault))
+    return (
+        records.withColumn("raw", schema.raw(text))
+        .select(
+            F.col("key").cast("string").cast("bigint").alias("id"),
+            F.when(fault.isNull(), schema.value(raw)).otherwise(error).alias("row"),
+            F.col("value").isNull().alias("deleted"),
+            _header(KIND).alias("kind"),
+            _header(POSITION).cast("bigint").alias("position"),
+            _header(STEP).cast("int").alias("step"),
+            F.col("timestamp").alias("at"),
+            *PLACE,
+        )
+        .select("id", *(f"row.{name}" for name in FIELDS), "deleted", "kind", *ORDER, "at", *PLACE)
+    )
 
 
 def serving(changed: DataFrame) -> DataFrame:

@@ -10,21 +10,29 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from penstock.spark.schemas import BriefJson
+
 KINDS = ("opened", "deposited", "withdrawn")
-EVENT = "event_id string, kind string, account string, amount_cents bigint, at_ms bigint"
+EVENT = """
+    event_id string, kind string NOT NULL, account string NOT NULL, amount_cents bigint NOT NULL,
+    at_ms bigint NOT NULL
+"""
 
 
 def ledger_events(records: DataFrame) -> DataFrame:
     """Typed events. One that can't be read ends the query: a view must not be built around it."""
-    event = F.from_json(F.col("value").cast("string"), EVENT)
-    read = records.select("partition", "offset", event.alias("event"))
-    known = F.col("event.kind").isin(*KINDS)
-    for name in ("account", "amount_cents", "at_ms"):
-        known &= F.col("event")[name].isNotNull()
+    schema, text, raw = BriefJson(EVENT), F.col("value").cast("string"), F.col("raw")
+    event = schema.value(raw)
+    unknown = F.when(
+        ~event["kind"].isin(*KINDS), F.lit(f"field kind is none of {', '.join(KINDS)}")
+    )
+    fault = F.coalesce(schema.fault(text, raw), unknown)
     place = F.concat(F.lit("partition "), "partition", F.lit(", offset "), "offset")
-    error = F.raise_error(F.concat(F.lit("no event of the ledger: "), place))
-    return read.withColumn("event", F.when(known, F.col("event")).otherwise(error)).select(
-        "partition", "offset", "event.*"
+    error = F.raise_error(F.concat(F.lit("no event of the ledger: "), place, F.lit(": "), fault))
+    return (
+        records.select("partition", "offset", "value", schema.raw(text).alias("raw"))
+        .withColumn("event", F.when(fault.isNull(), event).otherwise(error))
+        .select("partition", "offset", "event.*")
     )
 
 
