@@ -1,14 +1,16 @@
 """An index or a cache of a topic that was deleted and created again: refused, and not mixed."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.model.identity import TopicId
 from penstock.spark.pipelines.cdc.follower import OtherTopic
 from penstock.spark.pipelines.cdc.latest_rows import Row
 from penstock.spark.pipelines.cdc.redis_cache import RedisCache
-from penstock.spark.pipelines.cdc.store_progress import Progress
+from penstock.spark.pipelines.cdc.store_progress import Progress, of_topic
 from rig.clients.confluent import ConfluentClient
 from rig.clients.interface import Message
 from rig.redis_server import RedisServer
@@ -83,6 +85,18 @@ def test_a_topic_that_is_created_again_under_a_follower_ends_it(
     with pytest.raises(OtherTopic):
         follow_into(Recreating(server.url, name=name), node.bootstrap, name, lambda: True)
     assert set(KeptCache(server, name=name).rows()) == {"1", "2"}
+
+
+def test_a_cluster_that_says_no_id_at_first_is_not_taken_for_another() -> None:
+    """As brokers that are being upgraded, or one that does not know the topic yet."""
+    nothing = Progress(topic_id=None, next_offsets={0: 7}, change_positions={})
+    old, new = TopicId(b"o" * 16), TopicId(b"n" * 16)
+    assert of_topic(nothing, None) == nothing
+    known = of_topic(nothing, old)
+    assert known is not None
+    assert known == replace(nothing, topic_id=old)
+    assert of_topic(known, None) == of_topic(known, old) == known
+    assert of_topic(known, new) is None
 
 
 def test_one_name_of_a_cache_is_not_for_two_topics(

@@ -16,12 +16,13 @@ from penstock.client.consume.compacted_topic import RULES, committed_ends
 from penstock.client.consume.consumer import Consumer
 from penstock.client.network.cluster import Cluster
 from penstock.model.error import PenstockError
-from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition
+from penstock.model.identity import NO_TOPIC_ID, TopicPartition
 from penstock.spark.pipelines.cdc.latest_rows import Row, row_of
 from penstock.spark.pipelines.cdc.store_progress import (
     Progress,
     forgettable_before,
     later_positions,
+    of_topic,
 )
 
 WAIT_MS = 200
@@ -69,7 +70,7 @@ async def follow(
     count = 0
     async with Consumer(cluster, rules=RULES) as consumer:
         await consumer.assign(ends)
-        written = _begin(cluster, topic, store)
+        written = _checked(cluster, topic, store, store.progress())
         store.forget_deleted(forgettable_before(written, partitions))
         for place in ends:
             consumer.seek(place, written.next_offsets.get(place.partition, 0))
@@ -77,8 +78,7 @@ async def follow(
         while goes_on() or any(consumer.positions().get(one, 0) < ends[one] for one in ends):
             records = await consumer.poll(wait_ms=WAIT_MS, records_max=ROWS_AT_ONCE)
             # Fetches name the topic by the id that is known when they are sent.
-            if _topic_id(cluster, topic) not in (written.topic_id, None):
-                raise _refusal(store, topic)
+            written = _checked(cluster, topic, store, written)
             next_offsets = _offsets(consumer)
             if records or next_offsets != written.next_offsets:
                 rows = [(record.partition, row_of(record)) for record in records]
@@ -98,24 +98,16 @@ async def follow(
     return count
 
 
-def _begin(cluster: Cluster, topic: str, store: RowStore) -> Progress:
-    known, topic_id = store.progress(), _topic_id(cluster, topic)
-    if None not in (known.topic_id, topic_id) and known.topic_id != topic_id:
-        raise _refusal(store, topic)
-    return known if topic_id is None else replace(known, topic_id=topic_id)
-
-
-def _refusal(store: RowStore, topic: str) -> OtherTopic:
-    return OtherTopic(
-        f"{store.title} has rows of another topic, or of topic {topic} before it was deleted and"
-        f" created again: {store.how_to_empty}"
-    )
-
-
-def _topic_id(cluster: Cluster, topic: str) -> TopicId | None:
-    """None: the cluster has no ids, or the topic is not there at the moment."""
-    topic_id = cluster.view.topic_id(topic)
-    return None if topic_id == NO_TOPIC_ID else topic_id
+def _checked(cluster: Cluster, topic: str, store: RowStore, known: Progress) -> Progress:
+    """What is known, if it is of the topic that the cluster has now."""
+    topic_id = cluster.view.topic_id(topic)  # none while the topic is not there, too
+    found = of_topic(known, None if topic_id == NO_TOPIC_ID else topic_id)
+    if found is None:
+        raise OtherTopic(
+            f"{store.title} has rows of another topic, or of topic {topic} before it was deleted"
+            f" and created again: {store.how_to_empty}"
+        )
+    return found
 
 
 async def _partition_count(cluster: Cluster, topic: str) -> int:

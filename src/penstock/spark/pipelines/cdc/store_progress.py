@@ -10,7 +10,7 @@ there are before it lets a store forget.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.model.identity import TopicId
 from penstock.spark.pipelines.cdc.latest_rows import Row
@@ -25,6 +25,15 @@ class Progress:
     # Of the last change that was read, in the database's log, by partition. Partitions of which no
     # change was read are missing.
     change_positions: Mapping[int, int]
+
+
+def of_topic(progress: Progress, topic_id: TopicId | None) -> Progress | None:
+    """The progress in a topic of this id, None if it is in another one. `topic_id` is None where
+    the cluster says none; the first that it says is taken.
+    """
+    if topic_id is None or topic_id == progress.topic_id:
+        return progress
+    return replace(progress, topic_id=topic_id) if progress.topic_id is None else None
 
 
 def later_positions(known: Mapping[int, int], rows: Iterable[tuple[int, Row]]) -> dict[int, int]:
