@@ -1,7 +1,9 @@
 """A search index and a cache of a real table: the latest row of each key, whatever is killed."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -147,6 +149,22 @@ def test_all_that_there_is_is_read_though_partitions_are_added_meanwhile(
     with Growing(folder / "index", topic=name) as index:
         assert follow_into(index, node.bootstrap, name) == 20
     assert len(indexed(folder / "index")) == 20
+
+
+def test_an_index_whose_making_was_cut_short_is_made_again(folder: Path) -> None:
+    file = folder / "index"
+    with closing(sqlite3.connect(file)) as base:
+        base.executescript(search_index.TABLES)
+        base.execute("""
+            CREATE TRIGGER cut BEFORE INSERT ON meta WHEN NEW.name = 'columns'
+            BEGIN SELECT RAISE (ABORT, 'cut short'); END
+        """)
+    with pytest.raises(OtherIndex, match="cut short"):
+        SearchIndex(file, topic="t")
+    with closing(sqlite3.connect(file)) as base:
+        base.execute("DROP TRIGGER cut")
+    with SearchIndex(file, topic="t") as index:
+        assert index.progress().next_offsets == {}
 
 
 def test_the_later_of_two_rows_is_taken_wherever_it_lies() -> None:

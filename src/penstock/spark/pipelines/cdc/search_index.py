@@ -157,7 +157,9 @@ class SearchIndex:
             self._base.execute("SELECT name, value FROM meta WHERE name != ?", (TOPIC_ID,))
         )
         if not known:
-            self._base.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            # One statement, which is done as a whole: half of it would be another index.
+            both = "INSERT INTO meta VALUES ('topic', ?), ('columns', ?)"
+            self._base.execute(both, (meta["topic"], meta["columns"]))
         elif known != meta:
             columns = known.get("columns") or "all"
             raise OtherIndex(
