@@ -1,6 +1,7 @@
 """Changes of products to what each reader wants, on small frames."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -75,15 +76,26 @@ def test_changes_have_types_and_an_order(changed: DataFrame) -> None:
         (b"[]", "the value does not fit the schema"),
     ],
 )
-def test_what_is_no_row_ends_the_query_and_is_not_taken_for_a_row_of_nulls(
+def test_what_is_no_row_is_not_taken_for_a_row_of_nulls(
     spark: SparkSession, value: bytes, reason: str
 ) -> None:
-    key, _, *others = record(10, 1, lamp())
-    broken = steps.changes(spark.createDataFrame([(key, value, *others)], RECORDS))
     told = f"no row of a product: partition 1, offset 1: {reason}"
-    for read in (steps.serving, steps.rows, steps.history, steps.features):
-        with pytest.raises(PySparkException, match=told):
-            read(broken).collect()
+    with pytest.raises(PySparkException, match=told):
+        with_value(spark, value).collect()
+
+
+@pytest.mark.parametrize("read", [steps.serving, steps.rows, steps.history, steps.features])
+def test_what_is_no_row_ends_every_query(
+    spark: SparkSession, read: Callable[[DataFrame], DataFrame]
+) -> None:
+    """Whichever columns it asks for."""
+    with pytest.raises(PySparkException, match="no row of a product: partition 1, offset 1"):
+        read(with_value(spark, b"no row")).collect()
+
+
+def with_value(spark: SparkSession, value: bytes) -> DataFrame:
+    key, _, *others = record(10, 1, lamp())
+    return steps.changes(spark.createDataFrame([(key, value, *others)], RECORDS))
 
 
 def test_the_last_change_of_each_product_is_its_row(changed: DataFrame) -> None:
