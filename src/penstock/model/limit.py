@@ -88,6 +88,9 @@ HANDSHAKE_MS_MAX = 100  # how long a first generation waits for members that wer
 # client comes back at once. Beyond it the oldest id is forgotten, and its owner asks for another.
 PENDING_MEMBERS_MAX = 2000
 PENDING_MEMBER_MS_MAX = 60_000
+# So long does a commit of offsets wait for its coordinator to load: less than the shortest session
+# (group.min.session.timeout.ms), since replies to heartbeats that came behind it wait with it.
+LOAD_WAIT_MS_MAX = 3_000
 # Of a classic group, whatever the setting allows: each join costs as much as the group is large.
 CLASSIC_GROUP_MEMBERS_MAX = 5000
 # Assignors of one member; clients have two to four. Of a group also all that its members bring for

@@ -14,7 +14,7 @@ from penstock.wire.messages.offset_commit import OffsetCommitRequest, OffsetComm
 def handle(
     services: Services, request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    reply: OffsetCommitResponse | Awaitable[OffsetCommitResponse] = services.groups.ask(
+    reply: OffsetCommitResponse | Awaitable[OffsetCommitResponse] = services.groups.ask_once_loaded(
         request.group_id, request, context
     )
     return reply

@@ -17,6 +17,7 @@ from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_shard import LedShard
 from penstock.broker.coordinators.led_shards import LedShards, require_lease, require_loaded
+from penstock.broker.coordinators.load_waits import LoadWaits
 from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.coordinators.offsets_topic import offsets_topic
@@ -107,6 +108,7 @@ class GroupCoordinator:
             keep_time=self._keep_time_of,
         )
         self._forgetting: dict[LedShard, ForgetTopics] = {}
+        self._load_waits = LoadWaits()
         self._tickets_given = 0
         self._members = 0
         self._members_counted_ms: int | None = None
@@ -134,6 +136,7 @@ class GroupCoordinator:
         changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
         if any(topic.name == OFFSETS_TOPIC for topic in changed):
             self._shards.follow(image)
+            self._ask_again()  # what belongs to another broker now is refused at once
             self._forgetting = {
                 led: asked for led, asked in self._forgetting.items() if led.host.stage not in GONE
             }
@@ -150,6 +153,7 @@ class GroupCoordinator:
     def close(self) -> None:
         """The node stops: whoever waits is told to look for another coordinator."""
         self._shards.close()
+        self._ask_again()
 
     async def run(self) -> None:
         """Loads shards and keeps their time until cancelled."""
@@ -170,6 +174,13 @@ class GroupCoordinator:
         led = self._shards.find(group_id)
         require_lease(self._lease, self._world.clock)
         return self._ask(led, request, origin)
+
+    def ask_once_loaded(self, group_id: str, request: object, origin: Origin) -> Any:
+        """As `ask`; while the shard is being loaded the request waits for a moment. The reply, or
+        an awaitable of it.
+        """
+        index = self._shards.index_of(group_id)
+        return self._load_waits.ask(index, partial(self.ask, group_id, request, origin))
 
     def index_of(self, group_id: str) -> int:
         """The partition of a group's offsets. RequestError while there is no such topic."""
@@ -300,7 +311,13 @@ class GroupCoordinator:
         did = led.keep_time(context, deadline_ms=self._deadline_ms(context))
         if led.is_beginning:
             self._shards.look_again()
+        elif led.host.serves:
+            self._load_waits.ask_again(led.host.partition.name.partition)
         return did
+
+    def _ask_again(self) -> None:
+        for index in self._load_waits:
+            self._load_waits.ask_again(index)
 
     async def _keep_forgetting(self) -> None:
         """Removes the offsets of deleted topics; a shard that cannot now is asked again."""
