@@ -56,6 +56,7 @@ class Software(Protocol):
     name: str
     ready: str  # what a node logs when it serves
     recovered: re.Pattern[str]  # what it logs before, when all logs of partitions are recovered
+    clean_end: int  # the status with which it ends after SIGTERM
 
     def format(self, properties: Path) -> None:
         """The directories that are not formatted yet."""
@@ -70,6 +71,7 @@ class PenstockSoftware:
     name = "penstock"
     ready = PENSTOCK_READY
     recovered = re.compile(r"recovery segments_scanned=")
+    clean_end = 0
 
     def format(self, properties: Path) -> None:
         command = [PENSTOCK, "storage", "format", "--ignore-formatted", "--cluster-id", CLUSTER_ID]
@@ -87,6 +89,7 @@ class KafkaSoftware:
     name = "kafka"
     ready = "Kafka Server started"
     recovered = re.compile(r"Loaded \d+ logs in ")
+    clean_end = 128 + signal.SIGTERM  # a JVM ends so, however cleanly
 
     def __init__(self, jars: Path, *, heap_mib: int = 512, options: Sequence[str] = ()) -> None:
         self._jars = jars

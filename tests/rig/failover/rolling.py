@@ -76,7 +76,8 @@ def roll(
     """Each node once. Clients go on while it is down, and when it is back."""
     for number, node in cluster.nodes.items():
         status = node.end()
-        assert status == 0, f"node {number} stopped with status {status}"
+        clean = status == cluster.software.clean_end
+        assert clean, f"node {number} stopped with status {status}"
         clients.until_all_go_on()
         cluster.start(number)
         for topic in clients.topics:
