@@ -3,27 +3,24 @@
 import asyncio
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from penstock.broker.coordinators import load_waits
-from penstock.broker.coordinators.group_batches import group_batch
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator, Ourselves
-from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.groups.partitioning import OFFSETS_TOPIC
-from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
+from penstock.groups.records import OffsetCommitted, OffsetValue
 from penstock.metadata.image.image import Delta
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import LeaderEpoch
-from penstock.records.compression import Codec
 from penstock.wire.header import RequestHeader
 from penstock.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from penstock.world.ports import Address
+from rig.elected_groups import elected_groups, write_group_journal
 from rig.offset_requests import NAMED, commit_request
-from rig.services import NODE, Broker
+from rig.services import Broker
 
 PATIENCE_SECONDS = 60
 BATCHES = 1_000  # read in several turns
@@ -40,38 +37,15 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     """The journal has many commits of the group, and nobody has read it yet."""
     broker = Broker(tmp_path)
     broker.create_topic(ORDERS[0])
-    broker.create_topic(OFFSETS_TOPIC)
-    journal: PartitionJournal[GroupRecord] = PartitionJournal(
-        broker.partition(OFFSETS_TOPIC),
-        partial(group_batch, codec=Codec.NONE),
-        clock=broker.world.clock,
-        append_failed=broker.partitions.append_failed,
-        want_sync=broker.partitions.want_sync,
-    )
-    for offset in range(BATCHES):
-        value = OffsetValue(
-            offset=offset,
-            leader_epoch=None,
-            metadata="",
-            commit_timestamp_ms=broker.world.clock.now_ms(),
-        )
-        journal.append([OffsetCommitted(GROUP, *ORDERS, value)])
+    now_ms = broker.world.clock.now_ms()
+    write_group_journal(broker, ([committed_at(offset, now_ms)] for offset in range(BATCHES)))
     yield broker
     broker.close()
 
 
-def elected(broker: Broker) -> GroupCoordinator:
-    groups = GroupCoordinator(
-        node_id=NODE,
-        world=broker.world,
-        partitions=broker.partitions,
-        controller=cast(Any, None),
-        settings=broker.settings.groups,
-    )
-    image = broker.services.image
-    created = Delta(topics_created=(image.topics_by_name[OFFSETS_TOPIC],))
-    groups.apply(created, image, broker.settings.groups)
-    return groups
+def committed_at(offset: int, now_ms: int) -> OffsetCommitted:
+    value = OffsetValue(offset=offset, leader_epoch=None, metadata="", commit_timestamp_ms=now_ms)
+    return OffsetCommitted(GROUP, *ORDERS, value)
 
 
 def commit(groups: GroupCoordinator, offset: int) -> Any:
@@ -95,7 +69,7 @@ def test_commits_are_answered_when_the_coordinator_has_loaded_and_in_their_order
     broker: Broker,
 ) -> None:
     async def scenario() -> None:
-        groups = elected(broker)
+        groups = elected_groups(broker)
         waiting = [asyncio.create_task(_awaited(commit(groups, 2_000 + n))) for n in range(3)]
         running = asyncio.create_task(groups.run())
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -122,7 +96,7 @@ def test_a_commit_is_refused_when_it_has_waited_for_long(
     monkeypatch.setattr(load_waits, "LOAD_WAIT_MS_MAX", 20)
 
     async def scenario() -> None:
-        groups = elected(broker)
+        groups = elected_groups(broker)
         for _ in range(2):  # the first leaves nothing behind for which the second would wait
             with pytest.raises(RequestError) as refused:
                 await commit(groups, 2_000)
@@ -136,7 +110,7 @@ def test_a_commit_that_waits_learns_that_another_broker_coordinates_its_group(
     broker: Broker,
 ) -> None:
     async def scenario() -> None:
-        groups = elected(broker)
+        groups = elected_groups(broker)
         waiting = asyncio.create_task(_awaited(commit(groups, 2_000)))
         await asyncio.sleep(0)
         topic = broker.services.image.topics_by_name[OFFSETS_TOPIC]

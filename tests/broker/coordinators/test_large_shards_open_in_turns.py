@@ -6,19 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from penstock.broker.coordinators import led_shard
-from penstock.broker.coordinators.group_batches import group_batch
-from penstock.broker.coordinators.group_coordinator import GroupCoordinator, Ourselves
+from penstock.broker.coordinators.group_coordinator import Ourselves
 from penstock.broker.coordinators.led_shard import SESSIONS_PER_TURN
 from penstock.broker.coordinators.led_shards import STEPS_PER_TURN
-from penstock.broker.coordinators.partition_journal import PartitionJournal, Place
+from penstock.broker.coordinators.partition_journal import Place
 from penstock.broker.coordinators.transaction_coordinator import transaction_batch
-from penstock.groups.partitioning import OFFSETS_TOPIC
-from penstock.groups.records import ClassicGroupStored, GroupRecord
+from penstock.groups.records import ClassicGroupStored
 from penstock.groups.shard import GroupShard
 from penstock.groups.timers import SessionEnds
 from penstock.metadata.image.image import Delta
@@ -27,7 +24,6 @@ from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.model.offset import Offset
 from penstock.model.topic_name import TRANSACTION_TOPIC
-from penstock.records.compression import Codec
 from penstock.transactions.describe import DescribeTransaction
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.state import Transaction, TransactionState
@@ -39,8 +35,9 @@ from penstock.wire.messages.coordinator_records.group_metadata import (
 )
 from penstock.wire.messages.heartbeat import HeartbeatRequest
 from penstock.world.ports import Address
+from rig.elected_groups import elected_groups, write_group_journal
 from rig.produced import NOW_MS
-from rig.services import NODE, Broker
+from rig.services import Broker
 
 PATIENCE_SECONDS = 60
 MEMBER = "member"
@@ -98,26 +95,9 @@ async def opened(
 
 def turns_of_groups(tmp_path: Path, count: int) -> list[int]:
     async def scenario(broker: Broker) -> list[int]:
-        broker.create_topic(OFFSETS_TOPIC)
-        journal: PartitionJournal[GroupRecord] = PartitionJournal(
-            broker.partition(OFFSETS_TOPIC),
-            partial(group_batch, codec=Codec.NONE),
-            clock=broker.world.clock,
-            append_failed=broker.partitions.append_failed,
-            want_sync=broker.partitions.want_sync,
-        )
         names = [f"group{number}" for number in range(count)]
-        journal.append([stable_group(name) for name in names])
-        groups = GroupCoordinator(
-            node_id=NODE,
-            world=broker.world,
-            partitions=broker.partitions,
-            controller=cast(Any, None),
-            settings=broker.settings.groups,
-        )
-        image = broker.services.image
-        created = Delta(topics_created=(image.topics_by_name[OFFSETS_TOPIC],))
-        groups.apply(created, image, broker.settings.groups)
+        write_group_journal(broker, [[stable_group(name) for name in names]])
+        groups = elected_groups(broker)
         running = asyncio.create_task(groups.run())
 
         def sessions_in(shard: GroupShard) -> int:
