@@ -132,7 +132,7 @@ def test_a_class_that_would_check_clients_is_refused(name: str) -> None:
 def test_classes_of_apache_kafka_that_do_what_is_done_here_are_accepted(
     name: str, text: str
 ) -> None:
-    parse_broker({**LISTENERS, name: text})
+    assert parse_broker({**LISTENERS, name: text}).given[name] == text
 
 
 def test_the_bound_on_connections_of_a_listener_goes_before_that_of_the_node() -> None:
@@ -176,4 +176,5 @@ def test_an_address_of_traces_with_a_password_is_refused_and_not_shown() -> None
 
 @pytest.mark.parametrize("address", ["file:///etc/keys@home", "https://h/keys?of=a@b"])
 def test_an_address_of_keys_may_have_any_path(address: str) -> None:
-    parse_broker({"sasl.oauthbearer.jwks.endpoint.url": address})
+    settings = parse_broker({"sasl.oauthbearer.jwks.endpoint.url": address})
+    assert settings.sasl.sasl_oauthbearer_jwks_endpoint_url == address

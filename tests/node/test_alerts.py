@@ -1,112 +1,40 @@
-"""A node tells of faults and of their ends: in the log, in the topic, and to the webhook, once."""
+"""A node tells of faults and of their ends, once each."""
 
 import asyncio
-import contextlib
-import gc
-import json
 import logging
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
-from penstock.alerts.delivery import AlertRecords
-from penstock.broker.alerts import webhook
 from penstock.broker.metrics import groups, lag_ages
-from penstock.client.admin.alert_reports import read_alert_records
-from penstock.client.network.bootstrap import parse_addresses
-from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import Refused
-from penstock.model.limit import ALERT_WEBHOOK_TRIES_MAX, MIB
-from penstock.world.clock import RealClock
+from penstock.model.limit import MIB
 from penstock.world.disk import RealDisk
 from penstock.world.ports import File
-from penstock.world.tcp import TcpNetwork
+from rig.alerting_node import (
+    TOPIC,
+    WAIT_SECONDS,
+    FillingDisk,
+    create,
+    delivered,
+    node_with_alerts,
+    states_in_topic,
+    write,
+)
 from rig.cluster_questions import until
-from rig.running_node import RunningNode, running_node
 from rig.small_disk import small_disk
 from rig.tls_files import TlsFiles
-from rig.webhook import Receiver, receiver
+from rig.webhook import receiver
 
-TOPIC = "__penstock_alerts"
-WAIT_SECONDS = 60
 HOUR_MS = 3_600_000
 DISK_BYTES = 64 * MIB
 VALUE = bytes(MIB // 2)
-# A fault is told at once, and its end soon.
-QUICK = {
-    "penstock_alerts_enable": "true",
-    "penstock_alerts_interval_ms": "100",
-    "penstock_alerts_for_ms": "200",
-    "penstock_alerts_clear_ms": "200",
-    "offsets_topic_num_partitions": "1",
-    "transaction_state_log_num_partitions": "1",
-}
-NOTHING_IS_FULL = "1"
 NO_TOPIC = {"penstock_alerts_topic": ""}  # what is written to it would be produce requests too
-
-
-class FillingDisk(RealDisk):
-    """As full as a test says, but for the bytes."""
-
-    free_part = 0.5
-
-    def free_bytes(self, path: str) -> int:
-        return int(super().total_bytes(path) * self.free_part)
-
-
-@contextlib.contextmanager
-def node_with_alerts(
-    data: Path, hook: Receiver, *, disk: RealDisk | None = None, **settings: str
-) -> Iterator[RunningNode]:
-    """Its own disk may be full enough for an alert: that is none here unless asked for."""
-    given = {**QUICK, "penstock_alerts_disk_ratio": NOTHING_IS_FULL, **settings}
-    with running_node(data, disk=disk, penstock_alerts_webhook_url=hook.url, **given) as node:
-        yield node
-
-
-def states_in_topic(node: RunningNode) -> dict[str, str]:
-    """The last state of each key."""
-    reports = records_in_topic(node).reports
-    return {key.decode(): report.state.value for key, report in reports.items()}
-
-
-def delivered(node: RunningNode) -> dict[str, str]:
-    """The last state of each key that the webhook has taken, by the topic."""
-    deliveries = records_in_topic(node).deliveries
-    return {key.decode(): one.state.value for key, one in deliveries.items()}
-
-
-def records_in_topic(node: RunningNode) -> AlertRecords:
-    async def read() -> AlertRecords:
-        addresses = parse_addresses(node.bootstrap)
-        async with Cluster(TcpNetwork(), RealClock(), addresses) as cluster:
-            try:
-                return await read_alert_records(cluster, TOPIC)
-            except Refused:
-                return AlertRecords()  # nobody has made it yet
-
-    return node.run(read())
-
-
-def create(node: RunningNode, topic: str, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    [made] = admin.create_topics([NewTopic(topic, 1, 1, config=config)]).values()
-    made.result(WAIT_SECONDS)
-
-
-def write(node: RunningNode, topic: str, count: int = 1, *, age_ms: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": node.bootstrap})
-    at_ms = int(time.time() * 1000) - age_ms
-    for _ in range(count):
-        producer.produce(topic, b"v", timestamp=at_ms)
-    producer.flush()
 
 
 def test_a_filling_disk_is_told_once_and_its_end_too(
@@ -170,76 +98,6 @@ def test_a_disk_that_fills_up_is_told_until_there_is_room_again(tmp_path: Path) 
         assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
 
 
-def test_an_alert_that_fires_over_a_restart_is_not_told_again(tmp_path: Path) -> None:
-    disk = FillingDisk()
-    alert = "PenstockDiskFilling"
-    disk.free_part = 0.1
-    with receiver() as hook:
-        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
-            hook.until(alert, "firing")
-            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
-            until("and that it was taken", lambda: "firing" in delivered(node).values())
-        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
-            disk.free_part = 0.5
-            hook.until(alert, "cleared")
-            until("its end was taken", lambda: set(delivered(node).values()) == {"cleared"})
-        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
-            create(node, "orders")
-        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The webhook tries again soon."""
-    monkeypatch.setattr(webhook, "ALERT_WEBHOOK_BACKOFF_MS", 10)
-    monkeypatch.setattr(webhook, "ALERT_WEBHOOK_AGAIN_MS", 200)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_webhook_that_is_away_over_a_restart_hears_of_what_fires_still(tmp_path: Path) -> None:
-    alert = "PenstockDiskFilling"
-    disk = FillingDisk()
-    disk.free_part = 0.1
-    settings = {"penstock_alerts_disk_ratio": "0.8"}
-    with receiver() as hook:
-        hook.is_away = True
-        with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
-            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
-            until("it was tried", lambda: hook.missed > 0)
-            assert delivered(node) == {}
-        hook.is_away = False
-        with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
-            hook.until(alert, "firing")
-            until("it was taken", lambda: "firing" in delivered(node).values())
-            hook.is_away = True
-            disk.free_part = 0.5
-            until("its end is in the topic", lambda: "cleared" in states_in_topic(node).values())
-        hook.is_away = False
-        with node_with_alerts(tmp_path, hook, disk=disk, **settings):
-            hook.until(alert, "cleared")
-        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_webhook_that_is_away_for_longer_than_the_tries_hears_of_what_fires_still(
-    tmp_path: Path,
-) -> None:
-    alert = "PenstockDiskFilling"
-    disk = FillingDisk()
-    disk.free_part = 0.1
-    with (
-        receiver() as hook,
-        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"),
-    ):
-        hook.is_away = True
-        until("it was tried longer", lambda: hook.missed > ALERT_WEBHOOK_TRIES_MAX + 2)
-        hook.is_away = False
-        hook.until(alert, "firing")
-        disk.free_part = 0.5
-        hook.until(alert, "cleared")
-        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
-
-
 def test_a_group_that_lags_without_members_is_told_until_it_has_read_all(tmp_path: Path) -> None:
     with receiver() as hook, node_with_alerts(tmp_path, hook) as node:
         create(node, "orders")
@@ -289,7 +147,7 @@ def test_a_group_that_was_deleted_is_told_as_cleared_where_offsets_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "METRICS_LAGS_MAX", 1)
-    alerts = ("PenstockGroupLagSeconds", "PenstockGroupWithoutMembers")
+    alerts = {"PenstockGroupLagSeconds": "gone orders", "PenstockGroupWithoutMembers": "gone"}
     with receiver() as hook, node_with_alerts(tmp_path, hook) as node:
         create(node, "orders")
         write(node, "orders", 3, age_ms=HOUR_MS)
@@ -304,8 +162,9 @@ def test_a_group_that_was_deleted_is_told_as_cleared_where_offsets_are_left_out(
                     hook.until(alert, "firing")
         [deleted] = admin.delete_consumer_groups(["gone"]).values()
         deleted.result(WAIT_SECONDS)
-        for alert in alerts:
+        for alert, subject in alerts.items():
             hook.until(alert, "cleared")
+            assert hook.told(alert) == [("firing", subject), ("cleared", subject)]
 
 
 def test_dead_letters_are_told_of_while_they_come(tmp_path: Path) -> None:
@@ -531,126 +390,6 @@ def test_a_log_that_cannot_be_compacted_is_told_until_it_is_gone(tmp_path: Path)
         assert hook.told(alert) == [("firing", ""), ("cleared", "")]
 
 
-def test_a_webhook_that_fails_at_first_is_asked_again_and_others_wait_their_turn(
-    tmp_path: Path,
-) -> None:
-    disk = FillingDisk()
-    disk.free_part = 0.1
-    with (
-        receiver(500, 302) as hook,
-        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"),
-    ):
-        until("the third try", lambda: len(hook.requests) == 3)
-        assert len({one["id"] for one in hook.bodies}) == 1
-        disk.free_part = 0.5
-        hook.until("PenstockDiskFilling", "cleared")
-        assert len(hook.requests) == 4
-
-
-def test_a_webhook_that_is_away_is_logged_without_its_address(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level(logging.INFO, logger="penstock")
-    monkeypatch.setattr(webhook, "ALERT_WEBHOOK_BACKOFF_MS", 10)
-    disk = FillingDisk()
-    disk.free_part = 0.1
-    with receiver() as hook:
-        pass  # nobody listens there any more
-    with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
-        until("it is logged", lambda: "not taken by the webhook" in caplog.text)
-        until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
-    assert "of=test" not in caplog.text
-
-
-def test_a_topic_that_cannot_be_written_is_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk = FillingDisk()
-    with (
-        receiver() as hook,
-        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node,
-    ):
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        strict = NewTopic(TOPIC, 1, 1, config={"max.message.bytes": "10"})
-        [made] = admin.create_topics([strict]).values()
-        made.result(WAIT_SECONDS)
-        disk.free_part = 0.1
-        hook.until("PenstockDiskFilling", "firing")
-        until("it is logged", lambda: "alerts not written to their topic" in caplog.text)
-        [gone] = admin.delete_topics([TOPIC]).values()
-        gone.result(WAIT_SECONDS)
-        until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
-
-
-def delete_topic(node: RunningNode) -> None:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    [gone] = admin.delete_topics([TOPIC]).values()
-    gone.result(WAIT_SECONDS)
-
-
-@pytest.mark.parametrize("over_a_restart", [False, True])
-def test_alerts_that_fire_are_written_again_to_a_topic_that_was_made_anew(
-    tmp_path: Path, over_a_restart: bool
-) -> None:
-    alert = "PenstockDiskFilling"
-    disk = FillingDisk()
-    disk.free_part = 0.1
-    settings = {"penstock_alerts_disk_ratio": "0.8"}
-    with receiver() as hook:
-        if over_a_restart:  # what was told before it is known from the topic alone
-            with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
-                until("it was taken", lambda: "firing" in delivered(node).values())
-        with node_with_alerts(tmp_path, hook, disk=disk, **settings) as node:
-            until("it was taken", lambda: "firing" in delivered(node).values())
-            [before] = states_in_topic(node)
-            delete_topic(node)
-            create(node, TOPIC, **{"cleanup.policy": "compact"})
-            until("it is there again", lambda: states_in_topic(node) == {before: "firing"})
-            until("and that it was taken", lambda: delivered(node) == {before: "firing"})
-            disk.free_part = 0.5
-            until("its end is there too", lambda: states_in_topic(node) == {before: "cleared"})
-        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
-
-
-def test_an_alert_that_makes_its_topic_anew_is_not_alone_in_it(tmp_path: Path) -> None:
-    disk = FillingDisk()
-    disk.free_part = 0.1
-    with (
-        receiver() as hook,
-        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node,
-    ):
-        until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
-        [before] = states_in_topic(node)
-        delete_topic(node)
-        create(node, "orders")
-        write(node, "orders", 3, age_ms=HOUR_MS)
-        consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "billing"})
-        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
-        consumer.close()
-        lag = "1/PenstockGroupLagSeconds/billing orders"
-        until("both are there", lambda: {before, lag} <= states_in_topic(node).keys())
-        assert set(states_in_topic(node).values()) == {"firing"}
-
-
-def test_of_several_reports_that_cannot_be_written_each_is_looked_at(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    disk = FillingDisk()
-    directories = f"{tmp_path / 'one'},{tmp_path / 'two'}"
-    with (
-        receiver() as hook,
-        node_with_alerts(
-            tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8", log_dirs=directories
-        ) as node,
-    ):
-        create(node, TOPIC, **{"max.message.bytes": "10"})
-        disk.free_part = 0.1
-        hook.until("PenstockDiskFilling", "firing", times=2)
-        until("it is logged", lambda: "alerts not written to their topic" in caplog.text)
-    gc.collect()
-    assert "never retrieved" not in caplog.text
-
-
 LOADED = """
 import sys
 from pathlib import Path
@@ -687,17 +426,3 @@ def test_a_start_says_which_alerts_it_leaves_out_and_why(
     [line] = [one.getMessage() for one in caplog.records if "are evaluated" in one.getMessage()]
     assert "PenstockMessageRate: no capacity is set" in line
     assert not hook.requests
-
-
-def test_records_of_others_in_the_topic_do_no_harm(tmp_path: Path) -> None:
-    disk = FillingDisk()
-    with receiver() as hook:
-        with node_with_alerts(tmp_path, hook) as node:
-            create(node, TOPIC)
-            producer = Producer({"bootstrap.servers": node.bootstrap})
-            for value in (b"", b"\xff", b"[]", json.dumps({"alert": "x"}).encode()):
-                producer.produce(TOPIC, value, key=b"k")
-            producer.flush()
-        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"):
-            disk.free_part = 0.1
-            hook.until("PenstockDiskFilling", "firing")
